@@ -1,0 +1,55 @@
+// An image's configuration: what the OCI image specification calls config, in our types.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "slipway/base/digest.hpp"
+#include "slipway/base/json.hpp"
+
+namespace slipway::image {
+
+struct HistoryEntry {
+    std::string created;  ///< RFC 3339
+    std::string created_by;
+    std::string comment;
+    bool empty_layer = false;
+};
+
+/// Source: opencontainers/image-spec config.md. Members absent from the JSON are empty here.
+struct ImageConfig {
+    std::string architecture = "amd64";
+    std::string os = "linux";
+    std::string created;           ///< RFC 3339
+    std::vector<std::string> env;  ///< "KEY=VALUE", in order, one per key
+    std::vector<std::string> entrypoint;
+    std::vector<std::string> cmd;
+    std::vector<std::string> shell;  ///< Docker's extension; empty = {"/bin/sh", "-c"}
+    std::vector<std::string> on_build;
+    std::string working_dir;
+    std::string user;
+    std::string stop_signal;
+    std::vector<std::string> exposed_ports;  ///< "80/tcp", sorted
+    std::vector<std::string> volumes;        ///< sorted
+    std::map<std::string, std::string> labels;
+    std::vector<Digest> diff_ids;  ///< of the layers, base first
+    std::vector<HistoryEntry> history;
+    Json unknown =
+        Json::object();  ///< members of "config" that we do not know, kept for round trips
+
+    /// Set KEY to VALUE, keeping the place of an existing KEY.
+    void set_env(const std::string& key, const std::string& value);
+    std::optional<std::string> get_env(const std::string& key) const;
+};
+
+/// Throws: Error(invalid_image) naming `subject`.
+ImageConfig config_from_json(const Json& json, const std::string& subject);
+/// The OCI config document; the same config gives the same bytes.
+Json config_to_json(const ImageConfig& config);
+
+/// Where an image's config document lies inside a squashfs image or image directory written by us.
+inline constexpr const char* kConfigPathInImage = ".slipway/image.json";
+
+}  // namespace slipway::image

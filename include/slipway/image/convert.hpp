@@ -1,0 +1,42 @@
+// Conversion between image formats, and the form of an image that can be run.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "slipway/image/reference.hpp"
+#include "slipway/image/squashfs.hpp"
+#include "slipway/image/store.hpp"
+
+namespace slipway::image {
+
+/// Open any reference that has layers: oci:, docker-archive:, a stored name. Throws:
+/// Error(unsupported) for the others.
+OciImage open_layered(const ImageRef& ref, const Store& store);
+
+struct ConvertReport {
+    std::string text;  ///< one line for the user: what was written, how large
+    std::vector<std::string> warnings;
+};
+/// Convert SRC to DST; formats are guessed from names and contents. DST: FILE.sqfs, oci:DIR[:TAG],
+/// a directory (must not exist or be empty), or `store:NAME`. Throws: Error(already_exists),
+/// Error(unsupported) with what is possible.
+ConvertReport convert(const std::string& source, const std::string& destination, const Store& store,
+                      const SquashfsOptions& options);
+
+/// Write an image's layers as a squashfs file.
+SquashfsReport write_squashfs(const OciImage& image, const std::string& output,
+                              const SquashfsOptions& options);
+
+/// What the runtime mounts.
+struct RunnableImage {
+    enum class Kind { host, directory, squashfs } kind = Kind::directory;
+    std::string path;      ///< absolute
+    ImageConfig config;    ///< empty when the image has none
+    std::string identity;  ///< changes when the image does: device, inode, size, mtime
+};
+/// Find or make the runnable form: a stored name or layout becomes a squashfs in the store, once,
+/// under a lock.
+RunnableImage make_runnable(const ImageRef& ref, const Store& store);
+
+}  // namespace slipway::image

@@ -1,0 +1,79 @@
+// Squashfs: writing an image from its layers, checking a file, and serving one over FUSE.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "slipway/image/config.hpp"
+#include "slipway/image/entry.hpp"
+
+namespace slipway::image {
+
+enum class SquashfsCodec { zstd, gzip, xz, lz4 };
+
+struct SquashfsOptions {
+    SquashfsCodec codec = SquashfsCodec::zstd;
+    int level = 0;  ///< 0: the codec's usual one (zstd 3, gzip 6)
+    uint32_t block_size_bytes = 128 << 10;
+    unsigned threads = 0;  ///< 0: as many as there are processors
+    std::optional<int64_t> source_date_epoch;
+};
+
+struct SquashfsReport {
+    uint64_t inodes = 0;
+    uint64_t input_bytes = 0;   ///< sum of file sizes
+    uint64_t output_bytes = 0;  ///< of the squashfs file
+    uint64_t duplicate_bytes = 0;
+    std::vector<std::string> warnings;  ///< what the format cannot hold (POSIX ACLs), once per kind
+};
+
+/// Opens one layer's stream of entries; called once, base first.
+using LayerOpener = std::function<std::unique_ptr<EntrySource>()>;
+
+/// Write one squashfs from layers applied base first (whiteouts, opaque directories, replaced
+/// files, hard links), without unpacking them to disk; the config document is added at
+/// kConfigPathInImage. The same input gives the same bytes on any number of threads. The output
+/// appears by rename: whole or not at all. Throws: Error(invalid_archive), Error(unsafe_path),
+/// Error(no_space).
+SquashfsReport write_squashfs(const std::vector<LayerOpener>& layers, const ImageConfig& config,
+                              const std::string& output, const SquashfsOptions& options = {});
+
+/// Facts of a squashfs file, checked: magic, version, known codec, tables inside the file.
+struct SquashfsInfo {
+    std::string codec;
+    uint32_t block_size_bytes = 0;
+    uint32_t inodes = 0;
+    uint64_t bytes_used = 0;
+    int64_t modified = 0;
+};
+/// Throws: Error(invalid_image) with the reason: no squashfs, truncated, damaged.
+SquashfsInfo check_squashfs(int fd, const std::string& subject);
+/// The config document inside, or std::nullopt for a squashfs without one.
+std::optional<ImageConfig> read_squashfs_config(int fd, const std::string& subject);
+/// A whole small file from inside (links not followed); std::nullopt if it is not there.
+std::optional<std::string> read_squashfs_file(int fd, const std::string& path,
+                                              const std::string& subject);
+/// Walk a squashfs as a stream of entries (for conversion back).
+std::unique_ptr<EntrySource> open_squashfs(UniqueFd fd, const std::string& subject);
+
+struct SquashfsServerOptions {
+    int fuse_fd = -1;   ///< an open /dev/fuse that is or will be mounted; owned by the caller
+    int image_fd = -1;  ///< the squashfs file
+    std::string subject;
+    std::optional<uint32_t>
+        show_uid;  ///< show every file as this user's (overlay over FUSE needs mapped owners)
+    std::optional<uint32_t> show_gid;
+    unsigned threads = 2;
+};
+/// The mount options that go with the server:
+/// "fd=N,rootmode=40000,user_id=U,group_id=G,default_permissions,allow_other".
+std::string fuse_mount_options(int fuse_fd, uint32_t uid, uint32_t gid);
+/// Serve until the file system is unmounted or its last mount namespace has ended. Returns 0, or an
+/// errno.
+int serve_squashfs(const SquashfsServerOptions& options);
+
+}  // namespace slipway::image

@@ -1,0 +1,67 @@
+// The user's image store: an OCI layout with names, unpacked layers for builds, squashfs files made
+// from images.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "slipway/image/oci.hpp"
+
+namespace slipway::image {
+
+struct StoredImage {
+    std::string name;  ///< "digits:latest"
+    Digest manifest_digest;
+    Digest config_digest;
+    uint64_t size_bytes = 0;  ///< of the layer blobs
+    std::string created;
+};
+
+/// Content-addressed, for one user; safe for several processes: blobs appear by rename, the index
+/// changes under a lock. Layout: oci/ (an OCI layout: index.json, blobs/), unpacked/<diff id>/
+/// (overlay lowers), packs/, squashfs/<key>.sqfs, cache/ (build steps), tmp/, lock.
+class Store {
+ public:
+    /// Open, made if absent: `directory`, else $SLIPWAY_STORE, else $XDG_DATA_HOME/slipway, else
+    /// ~/.local/share/slipway.
+    static Store open(const std::string& directory = {});
+    const std::string& directory() const { return directory_; }
+    /// A sub-directory, made if absent: "tmp", "cache", "packs".
+    std::string subdirectory(const std::string& name) const;
+
+    std::optional<OciImage> find(const std::string& name) const;
+    /// Throws: Error(not_found) with the names that come near.
+    OciImage get(const std::string& name) const;
+    std::vector<StoredImage> list() const;  ///< sorted by name
+    /// Take the name away and delete what no other name needs. Throws: Error(not_found).
+    void remove(const std::string& name);
+    /// Name an image whose layers are already blobs of this store; writes config and manifest.
+    /// Returns it as stored.
+    OciImage tag(const std::string& name, ImageConfig config, const std::vector<Layer>& layers);
+    /// Copy an image's blobs from elsewhere into the store and name it.
+    OciImage import(const std::string& name, const OciImage& image);
+
+    /// Write a blob: `write` fills an open temporary file and returns its layer; the blob appears
+    /// whole or not at all.
+    Layer add_layer(const std::function<Layer(int fd)>& write);
+    /// A layer's blob, if it is here.
+    bool has_blob(const Digest& digest) const;
+    UniqueFd open_blob(const Digest& digest) const;
+
+    /// The layer unpacked in overlay style, made on first use, under a lock; the path stays valid
+    /// while the image is named or referenced by the build cache.
+    std::string unpacked_layer(const Layer& layer) const;
+    /// Make a directory that already holds the layer's contents (a build step's upper) that layer's
+    /// unpacked form.
+    void adopt_unpacked(const Layer& layer, const std::string& directory) const;
+
+ private:
+    explicit Store(std::string directory);
+    std::string directory_;
+    std::shared_ptr<const BlobSource> blobs_;
+};
+
+}  // namespace slipway::image
