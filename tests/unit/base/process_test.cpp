@@ -30,12 +30,12 @@ TEST_CASE("exit codes and signals") {
     auto seven = fork_child([] { return 7; });
     CHECK(wait_forked(seven).shell_code() == 7);
     auto killed = fork_child([]() -> int {
-        ::raise(SIGTERM);
+        ::raise(SIGKILL);
         return 0;
     });
     const ExitStatus status = wait_forked(killed);
-    CHECK(status.shell_code() == 128 + SIGTERM);
-    CHECK(status.describe() == "killed by signal 15 (SIGTERM)");
+    CHECK(status.shell_code() == 128 + SIGKILL);
+    CHECK(status.describe() == "killed by signal 9 (SIGKILL)");
 }
 
 TEST_CASE("a child that nobody waited for is killed and reaped") {
