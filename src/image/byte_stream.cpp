@@ -135,11 +135,15 @@ class GzipDecoder : public Decoder {
         switch (status) {
             case ISAL_DECOMP_OK:
             case ISAL_END_INPUT:
-            case ISAL_OUT_OVERFLOW: return;
-            case ISAL_INCORRECT_CHECKSUM: damaged(input_.subject(), "its checksum is wrong");
+            case ISAL_OUT_OVERFLOW:
+                return;
+            case ISAL_INCORRECT_CHECKSUM:
+                damaged(input_.subject(), "its checksum is wrong");
             case ISAL_INVALID_WRAPPER:
-            case ISAL_UNSUPPORTED_METHOD: damaged(input_.subject(), "its gzip header is invalid");
-            default: damaged(input_.subject(), "its gzip data is invalid");
+            case ISAL_UNSUPPORTED_METHOD:
+                damaged(input_.subject(), "its gzip header is invalid");
+            default:
+                damaged(input_.subject(), "its gzip data is invalid");
         }
     }
 
@@ -305,7 +309,8 @@ std::unique_ptr<ByteStream> open_decompressed(UniqueFd fd, const std::string& su
             return std::make_unique<ReadAhead>(std::make_unique<GzipDecoder>(std::move(input)));
         case Compression::zstd:
             return std::make_unique<ReadAhead>(std::make_unique<ZstdDecoder>(std::move(input)));
-        case Compression::none: break;
+        case Compression::none:
+            break;
     }
     return std::make_unique<PlainStream>(std::move(input));
 }

@@ -71,9 +71,8 @@ class DirectorySource : public EntrySource {
         size_t want = static_cast<size_t>(std::min<uint64_t>(size_bytes, left_));
         size_t got = sys::read(file_->get(), data, want, join_path(directory_, file_path_));
         if (got == 0) {
-            throw Error(ErrorKind::io,
-                        fmt::format("{} became shorter while it was read",
-                                    quoted(join_path(directory_, file_path_))));
+            throw Error(ErrorKind::io, fmt::format("{} became shorter while it was read",
+                                                   quoted(join_path(directory_, file_path_))));
         }
         left_ -= got;
         return got;
@@ -172,17 +171,29 @@ class DirectorySource : public EntrySource {
                   const struct stat& status) {
         set_metadata(entry, path, status);
         switch (status.st_mode & S_IFMT) {
-            case S_IFREG: entry.type = EntryType::file; break;
-            case S_IFDIR: entry.type = EntryType::directory; break;
+            case S_IFREG:
+                entry.type = EntryType::file;
+                break;
+            case S_IFDIR:
+                entry.type = EntryType::directory;
+                break;
             case S_IFLNK:
                 entry.type = EntryType::symlink;
                 entry.mode = 0777;
                 entry.link_target = sys::readlinkat(current_.get(), name);
                 return;  // no user.* attributes on links
-            case S_IFIFO: entry.type = EntryType::fifo; break;
-            case S_IFCHR: entry.type = EntryType::char_device; break;
-            case S_IFBLK: entry.type = EntryType::block_device; break;
-            default: entry.type = EntryType::socket; break;
+            case S_IFIFO:
+                entry.type = EntryType::fifo;
+                break;
+            case S_IFCHR:
+                entry.type = EntryType::char_device;
+                break;
+            case S_IFBLK:
+                entry.type = EntryType::block_device;
+                break;
+            default:
+                entry.type = EntryType::socket;
+                break;
         }
         if (S_ISCHR(status.st_mode) || S_ISBLK(status.st_mode)) {
             entry.device_major = major(status.st_rdev);

@@ -92,8 +92,8 @@ class TarSource : public EntrySource {
         Error error(ErrorKind::invalid_archive,
                     fmt::format("{} is not a valid tar layer: {}", subject_,
                                 reason ? reason : "unreadable"));
-        if (count_ > 0) error.note(fmt::format("after {} entries, the last {}", count_,
-                                               quoted(last_path_)));
+        if (count_ > 0)
+            error.note(fmt::format("after {} entries, the last {}", count_, quoted(last_path_)));
         error.hint("copy or pull the image again; this layer is damaged or was cut off");
         throw error;
     }
@@ -120,14 +120,29 @@ class TarSource : public EntrySource {
 
     static bool file_type(archive_entry* header, EntryType& type) {
         switch (archive_entry_filetype(header)) {
-            case AE_IFREG: type = EntryType::file; return true;
-            case AE_IFDIR: type = EntryType::directory; return true;
-            case AE_IFLNK: type = EntryType::symlink; return true;
-            case AE_IFCHR: type = EntryType::char_device; return true;
-            case AE_IFBLK: type = EntryType::block_device; return true;
-            case AE_IFIFO: type = EntryType::fifo; return true;
-            case AE_IFSOCK: type = EntryType::socket; return true;
-            default: return false;
+            case AE_IFREG:
+                type = EntryType::file;
+                return true;
+            case AE_IFDIR:
+                type = EntryType::directory;
+                return true;
+            case AE_IFLNK:
+                type = EntryType::symlink;
+                return true;
+            case AE_IFCHR:
+                type = EntryType::char_device;
+                return true;
+            case AE_IFBLK:
+                type = EntryType::block_device;
+                return true;
+            case AE_IFIFO:
+                type = EntryType::fifo;
+                return true;
+            case AE_IFSOCK:
+                type = EntryType::socket;
+                return true;
+            default:
+                return false;
         }
     }
 
@@ -146,9 +161,8 @@ class TarSource : public EntrySource {
             entry.type = EntryType::hardlink;
             entry.link_target = member_path(target, "hard link target");
         } else if (!file_type(header, entry.type)) {
-            throw Error(ErrorKind::invalid_archive,
-                        fmt::format("{} in {} has an unknown file type", quoted(entry.path),
-                                    subject_));
+            throw Error(ErrorKind::invalid_archive, fmt::format("{} in {} has an unknown file type",
+                                                                quoted(entry.path), subject_));
         }
         if (entry.path.empty() && entry.type != EntryType::directory) {
             throw Error(ErrorKind::invalid_archive,

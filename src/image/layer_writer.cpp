@@ -130,18 +130,24 @@ class ZstdCompressor : public Compressor {
 
 std::unique_ptr<Compressor> make_compressor(LayerCompression compression, BlobFile& out) {
     switch (compression) {
-        case LayerCompression::gzip: return std::make_unique<GzipCompressor>(out);
-        case LayerCompression::zstd: return std::make_unique<ZstdCompressor>(out);
-        case LayerCompression::none: break;
+        case LayerCompression::gzip:
+            return std::make_unique<GzipCompressor>(out);
+        case LayerCompression::zstd:
+            return std::make_unique<ZstdCompressor>(out);
+        case LayerCompression::none:
+            break;
     }
     return std::make_unique<NoCompressor>(out);
 }
 
 const char* media_type(LayerCompression compression) {
     switch (compression) {
-        case LayerCompression::gzip: return "application/vnd.oci.image.layer.v1.tar+gzip";
-        case LayerCompression::zstd: return "application/vnd.oci.image.layer.v1.tar+zstd";
-        case LayerCompression::none: break;
+        case LayerCompression::gzip:
+            return "application/vnd.oci.image.layer.v1.tar+gzip";
+        case LayerCompression::zstd:
+            return "application/vnd.oci.image.layer.v1.tar+zstd";
+        case LayerCompression::none:
+            break;
     }
     return "application/vnd.oci.image.layer.v1.tar";
 }

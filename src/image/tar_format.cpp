@@ -55,14 +55,22 @@ void put_text(char (&field)[N], const std::string& text) {
 
 char type_flag(EntryType type) {
     switch (type) {
-        case EntryType::file: return '0';
-        case EntryType::hardlink: return '1';
-        case EntryType::symlink: return '2';
-        case EntryType::char_device: return '3';
-        case EntryType::block_device: return '4';
-        case EntryType::directory: return '5';
-        case EntryType::fifo: return '6';
-        case EntryType::socket: break;
+        case EntryType::file:
+            return '0';
+        case EntryType::hardlink:
+            return '1';
+        case EntryType::symlink:
+            return '2';
+        case EntryType::char_device:
+            return '3';
+        case EntryType::block_device:
+            return '4';
+        case EntryType::directory:
+            return '5';
+        case EntryType::fifo:
+            return '6';
+        case EntryType::socket:
+            break;
     }
     throw Error(ErrorKind::internal, "a socket cannot be written to a tar");
 }
@@ -75,8 +83,11 @@ bool is_ascii(const std::string& text) {
 bool is_utf8(const std::string& text) {
     for (size_t i = 0; i < text.size();) {
         auto byte = static_cast<unsigned char>(text[i]);
-        size_t more = byte < 0x80 ? 0 : byte >= 0xc2 && byte < 0xe0 ? 1 : (byte & 0xf0) == 0xe0 ? 2
-                      : byte >= 0xf0 && byte < 0xf5 ? 3 : 4;
+        size_t more = byte < 0x80                   ? 0
+                      : byte >= 0xc2 && byte < 0xe0 ? 1
+                      : (byte & 0xf0) == 0xe0       ? 2
+                      : byte >= 0xf0 && byte < 0xf5 ? 3
+                                                    : 4;
         if (more == 4 || i + more >= text.size()) return false;
         for (size_t k = 1; k <= more; ++k) {
             if ((static_cast<unsigned char>(text[i + k]) & 0xc0) != 0x80) return false;

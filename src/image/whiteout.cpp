@@ -19,8 +19,9 @@ Whiteout classify_whiteout(const std::string& path) {
     if (name == kOpaque) return {Whiteout::Kind::opaque, parent};
     std::string victim = name.substr(kPrefix.size());
     if (victim.empty() || victim == "." || victim == "..") {
-        throw Error(ErrorKind::invalid_archive,
-                    fmt::format("the whiteout {} names nothing that could be removed", quoted(path)));
+        throw Error(
+            ErrorKind::invalid_archive,
+            fmt::format("the whiteout {} names nothing that could be removed", quoted(path)));
     }
     return {Whiteout::Kind::remove, parent.empty() ? victim : parent + "/" + victim};
 }
