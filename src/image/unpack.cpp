@@ -150,7 +150,6 @@ class Unpacker {
         if (S_ISDIR(old.st_mode)) {
             if (entry.type == EntryType::directory) return;
             remove_tree(parent, name);
-            forget_parent();
             return;
         }
         sys::unlinkat(parent, name);
