@@ -22,6 +22,7 @@
 #include "root_filter.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/file.hpp"
+#include "slipway/base/log.hpp"
 #include "slipway/base/sys.hpp"
 #include "step_root.hpp"
 
@@ -119,11 +120,32 @@ int run_keeper(const StepRequest& request, const UniqueFd& caller, const UniqueF
     return wait_forked(init).shell_code();
 }
 
+/// Leaves the overlay's work directory usable for the next step, whatever happens in between.
+class CleanWork {
+ public:
+    explicit CleanWork(const std::string& work) : work_(work) {
+        if (!work_.empty()) clear_overlay_work(work_);
+    }
+    ~CleanWork() {
+        try {
+            if (!work_.empty()) clear_overlay_work(work_);
+        } catch (const Error& error) {
+            log::warning("{}", error.message());
+        }
+    }
+    CleanWork(const CleanWork&) = delete;
+    CleanWork& operator=(const CleanWork&) = delete;
+
+ private:
+    std::string work_;
+};
+
 }  // namespace
 
 ExitStatus run_step(const StepRequest& request) {
     if (request.argv.empty() || (request.layers.empty() && request.root.empty()))
         throw Error(ErrorKind::internal, "a step needs a command, and layers or a root");
+    const CleanWork clean(request.work);
     const UniqueFd self = sys::pidfd_open(::getpid());
     const UniqueFd input = open_input(request.input);
     auto [result_reader, result_writer] = sys::pipe();
@@ -137,7 +159,6 @@ ExitStatus run_step(const StepRequest& request) {
         status = of_command;
     else if (status.success())
         throw Error(ErrorKind::internal, "the step ended without a result");
-    if (request.root.empty()) clear_overlay_work(request.work);
     return status;
 }
 
