@@ -2,6 +2,7 @@
 // Must not: leave a child behind.
 #include "slipway/base/process.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/wait.h>
@@ -120,6 +121,10 @@ void exchange(UniqueFd in, UniqueFd out, UniqueFd err, const std::string& input,
             fd.reset();
     };
     if (input.empty()) in.reset();
+    // A write larger than the pipe must not block while the command waits for its output to be
+    // read.
+    if (in && ::fcntl(in.get(), F_SETFL, O_NONBLOCK) != 0)
+        throw SysError("cannot prepare a pipe", "fcntl");
     while (in || out || err) {
         pollfd waits[3] = {{in.get(), POLLOUT, 0}, {out.get(), POLLIN, 0}, {err.get(), POLLIN, 0}};
         if (::poll(waits, 3, -1) < 0 && errno != EINTR)

@@ -163,6 +163,11 @@ void fchmodat(int dir, const std::string& path, mode_t mode) {
         throw SysError(cannot("set the mode of", path), "fchmodat");
 }
 
+void fchownat_nofollow(int dir, const std::string& path, uid_t uid, gid_t gid) {
+    if (::fchownat(dir, path.c_str(), uid, gid, AT_SYMLINK_NOFOLLOW) != 0)
+        throw SysError(cannot("change the owner of", path), "fchownat");
+}
+
 void ftruncate(int fd, off_t size, const std::string& subject) {
     if (::ftruncate(fd, size) != 0) throw SysError(cannot("set the size of", subject), "ftruncate");
 }

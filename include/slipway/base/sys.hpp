@@ -47,6 +47,8 @@ void mknodat(int dir, const std::string& path, mode_t mode, dev_t device);
 std::string readlinkat(int dir, const std::string& path);
 void fchmod(int fd, mode_t mode, const std::string& subject);
 void fchmodat(int dir, const std::string& path, mode_t mode);
+/// Change the owner of a path, the link itself if it is one.
+void fchownat_nofollow(int dir, const std::string& path, uid_t uid, gid_t gid);
 void ftruncate(int fd, off_t size, const std::string& subject);
 void fsync(int fd, const std::string& subject);
 /// Set access and modification time of a path, the link itself if it is one.

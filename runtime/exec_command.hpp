@@ -1,0 +1,15 @@
+// The last act: replace this process by the user's command, or say why that is impossible.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace slipway::runtime {
+
+/// Look `argv[0]` up in the PATH of `environment` as a shell does and execute it. Does not return.
+/// Throws: Error with exit status 127 when there is no such program, 126 when it cannot be
+/// executed.
+[[noreturn]] void exec_command(const std::vector<std::string>& argv,
+                               const std::vector<std::string>& environment);
+
+}  // namespace slipway::runtime

@@ -1,0 +1,141 @@
+// Finds and makes mount points inside a root that is not trusted, and attaches trees to them.
+// Must not: decide what is mounted where, or resolve a path outside of the root.
+#include "mount_tree.hpp"
+
+#include <fmt/core.h>
+#include <linux/mount.h>
+#include <sys/mount.h>
+
+#include <cerrno>
+
+#include "slipway/base/error.hpp"
+#include "slipway/base/sys.hpp"
+
+namespace slipway::runtime {
+
+namespace {
+
+constexpr int kMaxLinks = 40;  // as the kernel's MAXSYMLINKS
+
+UniqueFd open_top(const UniqueFd& holder, const std::string& name) {
+    return sys::openat(holder.get(), name, O_PATH | O_DIRECTORY);
+}
+
+}  // namespace
+
+std::string fd_path(int fd) { return fmt::format("/proc/self/fd/{}", fd); }
+
+UniqueFd clone_tree(const std::string& source, bool recursive) {
+    return sys::open_tree(AT_FDCWD, source,
+                          OPEN_TREE_CLONE | static_cast<unsigned>(recursive ? AT_RECURSIVE : 0));
+}
+
+MountTree::MountTree(UniqueFd holder, std::string name)
+    : holder_(std::move(holder)),
+      name_(std::move(name)),
+      root_(open_top(holder_, name_), "the image"),
+      prefix_(sys::readlinkat(AT_FDCWD, fd_path(root_.fd()))) {
+    if (prefix_ == "/") prefix_.clear();
+}
+
+std::string MountTree::real_path(const UniqueFd& file) const {
+    const std::string path = sys::readlinkat(AT_FDCWD, fd_path(file.get()));
+    if (!path.starts_with(prefix_))
+        throw Error(ErrorKind::internal, fmt::format("{} is outside of the root", quoted(path)));
+    return path.size() == prefix_.size() ? "/" : path.substr(prefix_.size());
+}
+
+UniqueFd MountTree::find(const std::string& path) const {
+    auto found = root_.open_if_exists(path, O_PATH);
+    return found ? std::move(*found) : UniqueFd();
+}
+
+UniqueFd MountTree::make(const std::string& path, Type type) {
+    return make_below(lexically_normal("/" + path), type, kMaxLinks);
+}
+
+UniqueFd MountTree::make_below(const std::string& path, Type type, int links_left) {
+    if (auto found = find(path)) return found;
+    const std::string name(base_name(path));
+    UniqueFd parent = make_below(std::string(parent_path(path)), Type::directory, links_left);
+    if (const auto status = sys::stat_if_exists(parent.get(), name, AT_SYMLINK_NOFOLLOW);
+        status && S_ISLNK(status->st_mode))
+        return follow_dangling(parent, name, type, links_left);
+    for (bool covered = false;; covered = true) {
+        try {
+            if (type == Type::directory)
+                sys::mkdirat(parent.get(), name, 0755);
+            else
+                sys::openat(parent.get(), name, O_CREAT | O_EXCL | O_WRONLY, 0644);
+            break;
+        } catch (const SysError& error) {
+            if (error.errno_value() != EROFS || covered) throw;
+        }
+        const std::string real = real_path(parent);
+        cover(parent);
+        parent = root_.open(real, O_PATH | O_DIRECTORY);
+    }
+    made_.push_back({join_path(real_path(parent), name), type});
+    return sys::openat(parent.get(), name, O_PATH | O_NOFOLLOW);
+}
+
+UniqueFd MountTree::follow_dangling(const UniqueFd& parent, const std::string& name, Type type,
+                                    int links_left) {
+    const std::string target = sys::readlinkat(parent.get(), name);
+    if (links_left == 0)
+        throw SysError(ELOOP, fmt::format("cannot follow the link {} in the image", quoted(name)),
+                       "readlinkat");
+    const std::string path =
+        target.starts_with('/') ? target : join_path(real_path(parent), target);
+    return make_below(lexically_normal(path), type, links_left - 1);
+}
+
+/// Mount a tmpfs over `directory` that shows each of its entries by a bind of its own.
+void MountTree::cover(const UniqueFd& directory) {
+    const std::string real = real_path(directory);
+    const struct stat status = sys::fstat(directory.get(), real);
+    const auto names =
+        sys::list_directory(sys::openat(directory.get(), ".", O_RDONLY | O_DIRECTORY).get(), real);
+    sys::mount("tmpfs", fd_path(directory.get()), "tmpfs", MS_NOSUID | MS_NODEV,
+               fmt::format("size=1m,mode={:o}", status.st_mode & 07777));
+    if (real == "/") root_ = Root(open_top(holder_, name_), "the image");
+    UniqueFd top = root_.open(real, O_PATH | O_DIRECTORY);
+    for (const auto& name : names) {
+        const auto entry = sys::stat_if_exists(directory.get(), name, AT_SYMLINK_NOFOLLOW);
+        if (!entry) continue;
+        if (S_ISLNK(entry->st_mode)) {
+            sys::symlinkat(sys::readlinkat(directory.get(), name), top.get(), name);
+            continue;
+        }
+        const UniqueFd tree = sys::open_tree(
+            directory.get(), name,
+            static_cast<unsigned>(OPEN_TREE_CLONE | AT_RECURSIVE | AT_SYMLINK_NOFOLLOW));
+        if (S_ISDIR(entry->st_mode))
+            sys::mkdirat(top.get(), name, 0755);
+        else
+            sys::openat(top.get(), name, O_CREAT | O_EXCL | O_WRONLY, 0644);
+        sys::move_mount(tree.get(), sys::openat(top.get(), name, O_PATH | O_NOFOLLOW).get(),
+                        join_path(real, name));
+    }
+    covers_.push_back(std::move(top));
+}
+
+void MountTree::attach(const UniqueFd& tree, const UniqueFd& target, const std::string& path) {
+    sys::move_mount(tree.get(), target.get(), path);
+}
+
+void MountTree::seal() {
+    for (const auto& cover : covers_)
+        sys::mount("", fd_path(cover.get()), "",
+                   MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV);
+    covers_.clear();
+}
+
+void MountTree::enter() {
+    sys::fchdir(open_top(holder_, name_).get(), "the image");
+    sys::pivot_root(".", ".");  // pivot_root(2), NOTES: needs no place for the old root
+    sys::umount(".", MNT_DETACH);
+    sys::chdir("/");
+}
+
+}  // namespace slipway::runtime

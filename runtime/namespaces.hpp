@@ -1,0 +1,28 @@
+// Entering user namespaces without privilege, and saying why when the host does not let us.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "slipway/base/error.hpp"
+
+namespace slipway::runtime {
+
+/// One user and one group, as the namespace's members see them and as the host sees them.
+struct Identity {
+    uint32_t uid_inside = 0, gid_inside = 0;
+    uint32_t uid_outside = 0, gid_outside = 0;
+};
+
+/// Leave for a new user namespace (and those of `more_flags`, CLONE_NEW...), with `identity`
+/// mapped. Pre: single-threaded. Throws: Error(host_forbids) naming the setting that is in the way.
+void enter_user_namespace(int more_flags, const Identity& identity);
+
+/// Word a refusal of the host: which setting it was, as far as /proc tells, and the remedy.
+/// `errno_value` is that of `call` ("unshare", "mount", "write to uid_map").
+Error namespace_refusal(int errno_value, const std::string& call);
+
+/// Make every mount of the (new) mount namespace private, so that nothing we do shows outside.
+void make_mounts_private();
+
+}  // namespace slipway::runtime

@@ -1,0 +1,31 @@
+// A blob's bytes after decompression, in pieces. Private to the image room.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "slipway/base/fd.hpp"
+
+namespace slipway::image {
+
+/// A sequence of bytes handed out in pieces.
+class ByteStream {
+ public:
+    virtual ~ByteStream() = default;
+    /// Return the next piece, valid until the next call; empty at the end.
+    /// Throws: Error(invalid_archive) when the compressed data is damaged or cut off.
+    virtual std::span<const std::byte> next() = 0;
+};
+
+/// Read a file from its start, decompressed when its first bytes say gzip or zstd; several gzip
+/// members or zstd frames and zero padding after them are accepted. Compressed data is decompressed
+/// ahead in a thread of its own, at most 4 MiB ahead. `subject` names the file in errors.
+std::unique_ptr<ByteStream> open_decompressed(UniqueFd fd, const std::string& subject);
+
+/// What a file is compressed with, by its first bytes.
+enum class Compression { none, gzip, zstd };
+Compression detect_compression(int fd, const std::string& subject);
+
+}  // namespace slipway::image

@@ -1,0 +1,23 @@
+// JSON readers name their subject.
+// Must not: test the JSON library itself.
+#include "slipway/base/json.hpp"
+
+#include "catch.hpp"
+
+using namespace slipway;
+
+TEST_CASE("mistakes name the document and the member") {
+    CHECK_THROWS_WITH(parse_json("{", "index.json"), ContainsSubstring("index.json"));
+    const Json object = parse_json(R"({"a": 1, "b": ["x", "y"], "c": null, "d": [1]})", "t");
+    CHECK_THROWS_WITH(json_string(object, "a", "t"), ContainsSubstring("\"a\""));
+    CHECK(json_string(object, "c", "t", "f") == "f");
+    CHECK(json_string(object, "none", "t") == "");
+    CHECK(json_strings(object, "b", "t") == std::vector<std::string>{"x", "y"});
+    CHECK_THROWS_AS(json_strings(object, "d", "t"), Error);
+    CHECK_THROWS_AS(json_string(Json(3), "a", "t"), Error);
+}
+
+TEST_CASE("text never throws and keys are sorted") {
+    CHECK(to_text(Json{{"b", 1}, {"a", 2}}) == R"({"a":2,"b":1})");
+    CHECK_NOTHROW(to_text(Json("\xff")));
+}
