@@ -28,7 +28,7 @@ std::string identity_of(const std::string& path) {
 /// The squashfs file made from an image of layers, kept in the store under its config's digest,
 /// which fixes the layers' contents, too.
 std::string squashfs_of(const OciImage& image, const ImageRef& ref, const Store& store) {
-    std::string name = "squashfs/" + image.config_digest.hex() + ".sqfs";
+    std::string name = fmt::format("squashfs/{}.sqfs", image.config_digest.hex());
     std::string path = join_path(store.directory(), name);
     auto made = [&] { return sys::stat_if_exists(AT_FDCWD, path).has_value(); };
     if (made()) return path;
