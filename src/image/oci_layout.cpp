@@ -21,8 +21,8 @@ class LayoutBlobs : public BlobSource {
     UniqueFd open_blob(const Digest& digest) const override {
         auto fd = sys::openat_if_exists(AT_FDCWD, blob_path(directory_, digest), O_RDONLY);
         if (!fd) {
-            throw Error(ErrorKind::not_found,
-                        fmt::format("the blob {} is not in {}", digest.text(), slipway::quoted(directory_)))
+            throw Error(ErrorKind::not_found, fmt::format("the blob {} is not in {}", digest.text(),
+                                                          slipway::quoted(directory_)))
                 .hint("copy or pull the image again; a part of it is missing");
         }
         return std::move(*fd);
@@ -82,10 +82,12 @@ Json read_layout_index(const std::string& directory) {
 
 OciImage open_oci_layout(const std::string& directory, const std::string& tag) {
     if (!sys::stat_if_exists(AT_FDCWD, directory)) {
-        throw Error(ErrorKind::not_found, fmt::format("there is no directory {}", slipway::quoted(directory)));
+        throw Error(ErrorKind::not_found,
+                    fmt::format("there is no directory {}", slipway::quoted(directory)));
     }
     check_layout_version(directory);
-    std::string subject = tag.empty() ? slipway::quoted(directory) : slipway::quoted(directory + ":" + tag);
+    std::string subject =
+        tag.empty() ? slipway::quoted(directory) : slipway::quoted(directory + ":" + tag);
     Json index = read_layout_index(directory);
     Descriptor descriptor =
         choose_image(parse_index(index, subject), tag, host_platform(), slipway::quoted(directory));

@@ -67,8 +67,7 @@ Descriptor choose_platform(const std::vector<Descriptor>& candidates, const std:
         if (candidate.platform == platform) return candidate;
         if (!candidate.platform.empty()) platforms.push_back(candidate.platform);
     }
-    throw Error(ErrorKind::unsupported,
-                fmt::format("{} holds no image for {}", subject, platform))
+    throw Error(ErrorKind::unsupported, fmt::format("{} holds no image for {}", subject, platform))
         .note(platforms.empty() ? "its images do not say for which platform they are"
                                 : fmt::format("it has: {}", fmt::join(platforms, ", ")));
 }
@@ -77,10 +76,9 @@ Layer parse_layer(const Json& json, const std::string& subject) {
     Descriptor descriptor = parse_descriptor(json, subject);
     if (!kLayerTypes.contains(descriptor.media_type)) {
         bool encrypted = descriptor.media_type.ends_with("+encrypted");
-        throw Error(ErrorKind::unsupported,
-                    fmt::format("{} has a layer of type {}{}", subject,
-                                slipway::quoted(descriptor.media_type),
-                                encrypted ? ", which is encrypted" : ""))
+        throw Error(ErrorKind::unsupported, fmt::format("{} has a layer of type {}{}", subject,
+                                                        slipway::quoted(descriptor.media_type),
+                                                        encrypted ? ", which is encrypted" : ""))
             .note("tar layers, plain or compressed with gzip or zstd, are understood");
     }
     return {descriptor.digest, {}, descriptor.size_bytes, descriptor.media_type};
@@ -159,8 +157,8 @@ Descriptor choose_image(const std::vector<Descriptor>& manifests, const std::str
     if (!tag.empty()) {
         std::erase_if(images, [&](const Descriptor& image) { return image.tag != tag; });
         if (images.empty()) {
-            Error error(ErrorKind::not_found,
-                        fmt::format("{} has no image with the tag {}", subject, slipway::quoted(tag)));
+            Error error(ErrorKind::not_found, fmt::format("{} has no image with the tag {}",
+                                                          subject, slipway::quoted(tag)));
             throw list_tags(error, tags);
         }
         return choose_platform(images, platform, subject);

@@ -51,6 +51,9 @@ std::string read_blob(const BlobSource& blobs, const Descriptor& descriptor,
 OciImage read_image(std::shared_ptr<const BlobSource> blobs, Descriptor descriptor,
                     const std::string& subject);
 
+/// Read one layer of an image; its blob's digest is checked when its end is read.
+std::unique_ptr<EntrySource> open_image_layer(const OciImage& image, size_t index);
+
 /// The manifest document of an image made by us.
 Json make_manifest(const Descriptor& config, const std::vector<Layer>& layers);
 

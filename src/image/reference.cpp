@@ -43,8 +43,9 @@ RefKind kind_of_file(const std::string& path) {
     }
     throw Error(ErrorKind::invalid_image, fmt::format("{} is no image", quoted(path)))
         .note("it is neither a squashfs file, nor a SIF, nor a docker archive")
-        .hint("name a .sqfs file, a directory, oci:DIR[:TAG], docker-archive:FILE, or an image "
-              "that \"slipway images\" lists");
+        .hint(
+            "name a .sqfs file, a directory, oci:DIR[:TAG], docker-archive:FILE, or an image "
+            "that \"slipway images\" lists");
 }
 
 ImageRef path_ref(std::string_view text) {
@@ -72,7 +73,8 @@ ImageRef layout_ref(std::string_view text, std::string_view rest) {
     ref.path = rest;
     if (!is_directory(ref.path)) {
         size_t colon = rest.find(':');
-        while (colon != std::string_view::npos && !is_directory(std::string(rest.substr(0, colon)))) {
+        while (colon != std::string_view::npos &&
+               !is_directory(std::string(rest.substr(0, colon)))) {
             colon = rest.find(':', colon + 1);
         }
         if (colon == std::string_view::npos) {
@@ -138,7 +140,8 @@ bool is_tag(std::string_view text) {
 std::string normalize_stored_name(std::string_view name) {
     size_t slash = name.rfind('/');
     size_t colon = name.rfind(':');
-    bool tagged = colon != std::string_view::npos && (slash == std::string_view::npos || colon > slash);
+    bool tagged =
+        colon != std::string_view::npos && (slash == std::string_view::npos || colon > slash);
     std::string_view repository = tagged ? name.substr(0, colon) : name;
     std::string_view tag = tagged ? name.substr(colon + 1) : "latest";
     if (!is_tag(tag) || repository.empty() || repository.size() > 255) malformed_name(name);
@@ -194,14 +197,22 @@ ImageRef parse_image_ref(std::string_view text) {
 
 std::string_view to_string(RefKind kind) {
     switch (kind) {
-        case RefKind::host: return "host";
-        case RefKind::directory: return "directory";
-        case RefKind::squashfs: return "squashfs";
-        case RefKind::sif: return "SIF";
-        case RefKind::oci_layout: return "OCI layout";
-        case RefKind::docker_archive: return "docker archive";
-        case RefKind::registry: return "registry";
-        case RefKind::stored: return "stored image";
+        case RefKind::host:
+            return "host";
+        case RefKind::directory:
+            return "directory";
+        case RefKind::squashfs:
+            return "squashfs";
+        case RefKind::sif:
+            return "SIF";
+        case RefKind::oci_layout:
+            return "OCI layout";
+        case RefKind::docker_archive:
+            return "docker archive";
+        case RefKind::registry:
+            return "registry";
+        case RefKind::stored:
+            return "stored image";
     }
     return "image";
 }

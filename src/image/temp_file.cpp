@@ -2,8 +2,8 @@
 // Must not: remove what a living process owns.
 #include "temp_file.hpp"
 
-#include <fmt/core.h>
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
