@@ -41,7 +41,8 @@ MountTree::MountTree(UniqueFd holder, std::string name)
 std::string MountTree::real_path(const UniqueFd& file) const {
     const std::string path = sys::readlinkat(AT_FDCWD, fd_path(file.get()));
     if (!path.starts_with(prefix_))
-        throw Error(ErrorKind::internal, fmt::format("{} is outside of the root", quoted(path)));
+        throw Error(ErrorKind::internal,
+                    fmt::format("{} is outside of the root", slipway::quoted(path)));
     return path.size() == prefix_.size() ? "/" : path.substr(prefix_.size());
 }
 
@@ -83,7 +84,8 @@ UniqueFd MountTree::follow_dangling(const UniqueFd& parent, const std::string& n
                                     int links_left) {
     const std::string target = sys::readlinkat(parent.get(), name);
     if (links_left == 0)
-        throw SysError(ELOOP, fmt::format("cannot follow the link {} in the image", quoted(name)),
+        throw SysError(ELOOP,
+                       fmt::format("cannot follow the link {} in the image", slipway::quoted(name)),
                        "readlinkat");
     const std::string path =
         target.starts_with('/') ? target : join_path(real_path(parent), target);
