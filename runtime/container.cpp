@@ -135,7 +135,7 @@ void assemble_container(const RunPlan& plan, FuseServer* server) {
         }
     }
     root.seal();
-    root.enter();
+    root.enter(1);  // the scratch tmpfs
 }
 
 }  // namespace slipway::runtime

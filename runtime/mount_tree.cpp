@@ -133,10 +133,11 @@ void MountTree::seal() {
     covers_.clear();
 }
 
-void MountTree::enter() {
+void MountTree::enter(int covers) {
     sys::fchdir(open_top(holder_, name_).get(), "the image");
     sys::pivot_root(".", ".");  // pivot_root(2), NOTES: needs no place for the old root
-    sys::umount(".", MNT_DETACH);
+    // The old root now lies over the new one, and what covered it on top: umount takes the topmost.
+    for (int i = 0; i <= covers; ++i) sys::umount(".", MNT_DETACH);
     sys::chdir("/");
 }
 
