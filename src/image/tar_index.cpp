@@ -138,8 +138,8 @@ class Indexer {
         name = clean_member_path(name);
         if (header.type() == '2') {
             // Relative to the link's own directory; the result may not leave the archive.
-            member.link_target = clean_member_path(
-                lexically_normal("/" + std::string(parent_path("/" + name)) + "/" + link));
+            member.link_target = clean_member_path(lexically_normal(
+                fmt::format("{}/{}", parent_path(fmt::format("/{}", name)), link)));
         } else if (header.type() == '1') {
             member.link_target = clean_member_path(link);
         }
