@@ -28,10 +28,10 @@ struct Prepared {
 };
 
 Error failed(const MountStep& step, const Error& cause) {
-    const std::string what = step.kind == Kind::bind
-                                 ? fmt::format("cannot bind {} on {}", quoted(step.source),
-                                               quoted(step.destination))
-                                 : fmt::format("cannot mount {}", quoted(step.destination));
+    const std::string what =
+        step.kind == Kind::bind ? fmt::format("cannot bind {} on {}", slipway::quoted(step.source),
+                                              slipway::quoted(step.destination))
+                                : fmt::format("cannot mount {}", slipway::quoted(step.destination));
     Error error(cause.kind(), fmt::format("{}: {}", what, cause.message()));
     for (const auto& note : cause.notes()) error.note(note);
     if (!cause.hint().empty()) error.hint(cause.hint());
@@ -79,14 +79,16 @@ UniqueFd attach_scratch() {
     return scratch;
 }
 
-void attach_image(const Prepared& image, const UniqueFd& place, const RunPlan& plan, int fuse_fd) {
+void attach_image(const Prepared& image, const UniqueFd& place, const RunPlan& plan,
+                  FuseServer* server) {
     if (image.step->kind == Kind::image_directory) {
         sys::move_mount(image.tree.get(), place.get(), image.step->source);
         return;
     }
     sys::mount(image.step->source, fd_path(place.get()), "fuse.slipway",
                MS_RDONLY | MS_NOSUID | MS_NODEV,
-               image::fuse_mount_options(fuse_fd, plan.uid_outside, plan.gid_outside));
+               image::fuse_mount_options(server->fuse_fd.get(), plan.uid_inside, plan.gid_inside));
+    release_server(*server);
 }
 
 UniqueFd make_file(const UniqueFd& scratch, const MountStep& step, size_t number) {
@@ -101,13 +103,12 @@ UniqueFd make_file(const UniqueFd& scratch, const MountStep& step, size_t number
 
 void apply_step(MountTree& root, const UniqueFd& scratch, Prepared& prepared, size_t number) {
     const MountStep& step = *prepared.step;
-    UniqueFd target = step.if_missing == If::create
-                          ? root.make(step.destination, prepared.type)
-                          : root.find(step.destination);
+    UniqueFd target = step.if_missing == If::create ? root.make(step.destination, prepared.type)
+                                                    : root.find(step.destination);
     if (!target) {
         if (step.if_missing == If::skip) return;
         throw Error(ErrorKind::not_found,
-                    fmt::format("{} is not in the image", quoted(step.destination)));
+                    fmt::format("{} is not in the image", slipway::quoted(step.destination)));
     }
     if (step.kind == Kind::file) prepared.tree = make_file(scratch, step, number);
     if (!prepared.tree)
@@ -117,11 +118,11 @@ void apply_step(MountTree& root, const UniqueFd& scratch, Prepared& prepared, si
 
 }  // namespace
 
-void assemble_container(const RunPlan& plan, int fuse_fd) {
+void assemble_container(const RunPlan& plan, FuseServer* server) {
     auto prepared = take_sources(plan);
     const UniqueFd scratch = attach_scratch();
     try {
-        attach_image(prepared.front(), sys::openat(scratch.get(), "root", O_PATH), plan, fuse_fd);
+        attach_image(prepared.front(), sys::openat(scratch.get(), "root", O_PATH), plan, server);
     } catch (const Error& error) {
         throw failed(*prepared.front().step, error);
     }
@@ -134,7 +135,7 @@ void assemble_container(const RunPlan& plan, int fuse_fd) {
         }
     }
     root.seal();
-    root.enter();
+    root.enter(1);  // the scratch tmpfs
 }
 
 }  // namespace slipway::runtime

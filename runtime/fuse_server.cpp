@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,14 +30,15 @@ UniqueFd open_fuse(const std::string& image) {
     try {
         return sys::open("/dev/fuse", O_RDWR);
     } catch (const SysError& error) {
-        throw Error(ErrorKind::host_forbids,
-                    fmt::format("cannot serve the squashfs image {}: {}", quoted(image),
-                                error.message()))
-            .note("squashfs images are mounted through /dev/fuse, which must be open to users "
-                  "(mode 0666)")
-            .hint(fmt::format("ask the administrator for: modprobe fuse; chmod 666 /dev/fuse. Until "
-                              "then run from a directory: slipway convert {} DIRECTORY",
-                              image));
+        throw Error(ErrorKind::host_forbids, fmt::format("cannot serve the squashfs image {}: {}",
+                                                         slipway::quoted(image), error.message()))
+            .note(
+                "squashfs images are mounted through /dev/fuse, which must be open to users "
+                "(mode 0666)")
+            .hint(
+                fmt::format("ask the administrator for: modprobe fuse; chmod 666 /dev/fuse. Until "
+                            "then run from a directory: slipway convert {} DIRECTORY",
+                            image));
     }
 }
 
@@ -95,7 +97,7 @@ void become_background(const char* name, const std::vector<int>& kept) {
         limit.rlim_cur = limit.rlim_max;
         ::setrlimit(RLIMIT_NOFILE, &limit);
     }
-    (void)::chdir("/");
+    (void)!::chdir("/");
 }
 
 FuseServer start_fuse_server(const RunPlan& plan) {
@@ -104,7 +106,7 @@ FuseServer start_fuse_server(const RunPlan& plan) {
     image::check_squashfs(image.get(), path);
     FuseServer server;
     server.fuse_fd = open_fuse(path);
-    auto [start_reader, start_writer] = sys::pipe();
+    auto [start_reader, start_writer] = sys::socketpair(SOCK_STREAM);
     auto [pid_reader, pid_writer] = sys::pipe();
     const pid_t middle = ::fork();
     if (middle < 0) throw SysError("cannot start the image's server", "fork");
@@ -129,7 +131,7 @@ FuseServer start_fuse_server(const RunPlan& plan) {
 
 void release_server(FuseServer& server) {
     server.fuse_fd.reset();
-    (void)!::write(server.start.get(), "", 1);
+    ::send(server.start.get(), "", 1, MSG_NOSIGNAL);
     server.start.reset();
 }
 

@@ -1,7 +1,7 @@
 // The process that serves a squashfs image, and its ties to the mount namespace it serves.
 #pragma once
 
-#include <sys/types.h>
+#include <vector>
 
 #include "slipway/base/fd.hpp"
 #include "slipway/runtime/run.hpp"
@@ -16,7 +16,7 @@ bool needs_server(const RunPlan& plan);
 struct FuseServer {
     UniqueFd fuse_fd;  ///< an open /dev/fuse: to be mounted, then closed; whoever kept it would
                        ///< turn the server's death from an error into a hang
-    UniqueFd start;    ///< write one byte once it is mounted; closed without: the server ends
+    UniqueFd start;    ///< send one byte once it is mounted; closed without: the server ends
     UniqueFd pidfd;
 };
 

@@ -18,13 +18,13 @@ struct Launcher {
 
 struct HostFacts {
     uint32_t uid = 0, gid = 0;
-    std::string user_name;   ///< "" when the host does not know the user
+    std::string user_name;  ///< "" when the host does not know the user
     std::string group_name;
-    std::string home;        ///< absolute
+    std::string home;  ///< absolute
     std::map<std::string, std::string> environment;
     std::string working_directory;
     std::set<std::string> present;  ///< sources of default and requested binds that are there
-    std::string namespaces;  ///< of the caller: mount and user namespace
+    std::string namespaces;         ///< of the caller: mount and user namespace
     Launcher launcher;
 };
 

@@ -21,25 +21,26 @@ struct StepVariables {
     const char* step;
 };
 constexpr StepVariables kSteps[] = {
-    {"slurm", "SLURM_JOB_ID", "SLURM_STEP_ID"},
-    {"slurm", "SLURM_JOBID", "SLURM_STEPID"},
-    {"flux", "FLUX_JOB_ID", "FLUX_URI"},
-    {"palsd", "PALS_APID", "PALS_APID"},
+    {"slurm", "SLURM_JOB_ID", "SLURM_STEP_ID"},   {"slurm", "SLURM_JOBID", "SLURM_STEPID"},
+    {"flux", "FLUX_JOB_ID", "FLUX_URI"},          {"palsd", "PALS_APID", "PALS_APID"},
     {"pmix", "PMIX_NAMESPACE", "PMIX_NAMESPACE"},
 };
 
 /// Variables that say "a launcher started me" without saying which step it is.
-constexpr const char* kRankVariables[] = {"PMI_RANK", "PMI_FD", "PMIX_RANK",
-                                          "OMPI_COMM_WORLD_RANK", "MPI_LOCALRANKID",
-                                          "PBS_TASKNUM", "LS_JOBPID"};
+constexpr const char* kRankVariables[] = {
+    "PMI_RANK",        "PMI_FD",      "PMIX_RANK", "OMPI_COMM_WORLD_RANK",
+    "MPI_LOCALRANKID", "PBS_TASKNUM", "LS_JOBPID"};
 
 /// The launching processes of one node, parents of all its ranks; comm is cut at 15 characters.
-constexpr const char* kLaunchers[] = {"hydra_pmi_proxy", "hydra_bstrap_pr", "orted",
-                                      "prted",           "slurmstepd",      "pbs_mom",
-                                      "pbs_demux",       "mpirun",          "mpiexec",
-                                      "mpiexec.hydra",   "mpiexec.mpich",   "mpiexec.openmpi",
-                                      "mpirun.openmpi",  "orterun",         "prterun",
-                                      "prte",            "pmi_proxy",       "palsd"};
+constexpr const char* kLaunchers[] = {"hydra_pmi_proxy", "hydra_bstrap_pr",
+                                      "orted",           "prted",
+                                      "slurmstepd",      "pbs_mom",
+                                      "pbs_demux",       "mpirun",
+                                      "mpiexec",         "mpiexec.hydra",
+                                      "mpiexec.mpich",   "mpiexec.openmpi",
+                                      "mpirun.openmpi",  "orterun",
+                                      "prterun",         "prte",
+                                      "pmi_proxy",       "palsd"};
 constexpr int kMaxAncestors = 8;
 
 std::string process_key(int pid, const ProcessFacts& process) {

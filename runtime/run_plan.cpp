@@ -33,8 +33,8 @@ std::string passwd_text(const HostFacts& facts, const std::string& home) {
 std::string group_text(const HostFacts& facts) {
     std::string text = "root:x:0:\n";
     if (facts.gid != 0 && facts.gid != kOverflowId)
-        text += fmt::format("{}:x:{}:\n",
-                            facts.group_name.empty() ? "group" : facts.group_name, facts.gid);
+        text += fmt::format("{}:x:{}:\n", facts.group_name.empty() ? "group" : facts.group_name,
+                            facts.gid);
     return text + fmt::format("nogroup:x:{}:\n", kOverflowId);
 }
 
@@ -67,7 +67,7 @@ std::vector<MountStep> plan_binds(const RunSpec& spec, const HostFacts& facts) {
         if (facts.present.count(bind.source) == 0) {
             if (bind.optional) continue;
             throw Error(ErrorKind::not_found, fmt::format("cannot bind {}: it is not on this host",
-                                                          quoted(bind.source)))
+                                                          slipway::quoted(bind.source)))
                 .note("requested by: " + bind.origin)
                 .hint("make it, name another source, or add \":optional\" after the destination");
         }
@@ -131,8 +131,9 @@ std::string session_key(const RunSpec& spec, const HostFacts& facts, const Runna
     const std::string step = spec.session_name.empty()
                                  ? facts.launcher.name + ":" + facts.launcher.job
                                  : "name:" + spec.session_name;
-    const Json identity = {kSessionProtocol,  facts.uid, facts.gid, facts.namespaces,
-                           image.identity,    step,      to_json(plan)["mounts"]};
+    const Json identity = {kSessionProtocol,       facts.uid,      facts.gid,
+                           facts.namespaces,       image.identity, step,
+                           to_json(plan)["mounts"]};
     return sha256(to_text(identity)).hex().substr(0, 32);
 }
 
@@ -163,7 +164,7 @@ RunPlan plan_run(const RunSpec& spec, const HostFacts& facts, const RunnableImag
     if (spec.write && image.kind == RunnableImage::Kind::squashfs)
         throw Error(ErrorKind::unsupported,
                     fmt::format("cannot write to {}: a squashfs image never changes",
-                                quoted(image.path)))
+                                slipway::quoted(image.path)))
             .note("requested by: --write")
             .hint("convert it to a directory: slipway convert " + image.path +
                   " DIRECTORY; then run the directory with --write");
@@ -175,8 +176,8 @@ RunPlan plan_run(const RunSpec& spec, const HostFacts& facts, const RunnableImag
     plan.mounts.push_back(file_step("/etc/passwd", passwd_text(facts, home)));
     plan.mounts.push_back(file_step("/etc/group", group_text(facts)));
     plan.mounts.insert(plan.mounts.end(), binds.begin(), binds.end());
-    for (const auto& [name, value] : plan_environment(spec, facts.environment, image.config,
-                                                      visible_through(plan.mounts)))
+    for (const auto& [name, value] :
+         plan_environment(spec, facts.environment, image.config, visible_through(plan.mounts)))
         plan.environment.push_back(name + "=" + value);
     plan.working_directory =
         spec.directory.value_or(image.config.working_dir.empty() ? "/" : image.config.working_dir);

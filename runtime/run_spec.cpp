@@ -21,11 +21,12 @@ std::vector<std::string> split(const std::string& text, char separator) {
 }
 
 Error malformed(const Typed& typed, const std::string& reason) {
-    return Error(ErrorKind::usage,
-                 fmt::format("cannot understand the bind {}: {}", quoted(typed.text), reason))
+    return Error(ErrorKind::usage, fmt::format("cannot understand the bind {}: {}",
+                                               slipway::quoted(typed.text), reason))
         .note("requested by: " + typed.origin)
-        .hint("write SRC[:DST[:OPTIONS]] with absolute DST and options out of ro, rw, optional, "
-              "separated by commas");
+        .hint(
+            "write SRC[:DST[:OPTIONS]] with absolute DST and options out of ro, rw, optional, "
+            "separated by commas");
 }
 
 BindSpec parse_bind(const Typed& typed) {
@@ -35,8 +36,7 @@ BindSpec parse_bind(const Typed& typed) {
     BindSpec bind;
     bind.origin = typed.origin;
     bind.source = absolute_path(parts[0]);
-    const std::string destination =
-        parts.size() > 1 && !parts[1].empty() ? parts[1] : bind.source;
+    const std::string destination = parts.size() > 1 && !parts[1].empty() ? parts[1] : bind.source;
     if (!destination.starts_with('/')) throw malformed(typed, "the destination is not absolute");
     bind.destination = lexically_normal(destination);
     if (bind.destination == "/")
@@ -48,7 +48,7 @@ BindSpec parse_bind(const Typed& typed) {
         else if (option == "optional")
             bind.optional = true;
         else if (option != "rw")
-            throw malformed(typed, fmt::format("there is no option {}", quoted(option)));
+            throw malformed(typed, fmt::format("there is no option {}", slipway::quoted(option)));
     }
     return bind;
 }
@@ -58,7 +58,7 @@ EnvSetting parse_setting(const Typed& typed) {
     EnvSetting setting{typed.text.substr(0, equals), std::nullopt, typed.origin};
     if (setting.name.empty())
         throw Error(ErrorKind::usage, fmt::format("cannot set {}: the variable has no name",
-                                                  quoted(typed.text)))
+                                                  slipway::quoted(typed.text)))
             .note("requested by: " + typed.origin)
             .hint("write KEY=VALUE, or KEY alone for the host's value");
     if (equals != std::string::npos) setting.value = typed.text.substr(equals + 1);
@@ -75,7 +75,7 @@ RunSpec make_run_spec(const RunOptions& options) {
     spec.directory = options.directory;
     if (spec.directory && !spec.directory->starts_with('/'))
         throw Error(ErrorKind::usage, fmt::format("the initial directory {} is not absolute",
-                                                  quoted(*spec.directory)))
+                                                  slipway::quoted(*spec.directory)))
             .note("requested by: --cd");
     spec.write = options.write;
     spec.share_session = options.session != "none";

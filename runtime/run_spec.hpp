@@ -10,7 +10,7 @@
 namespace slipway::runtime {
 
 struct BindSpec {
-    std::string source;  ///< on the host, absolute
+    std::string source;       ///< on the host, absolute
     std::string destination;  ///< inside, absolute and clean
     bool read_only = false;
     bool optional = false;  ///< no error when the source is not there

@@ -5,6 +5,8 @@
 #include <fmt/core.h>
 #include <locale.h>
 
+#include <algorithm>
+#include <cstring>
 #include <exception>
 
 #include "byte_stream.hpp"
@@ -59,7 +61,9 @@ class TarSource : public EntrySource {
             }
             if (status < ARCHIVE_WARN) fail(status);
             ++count_;
-            if (take(header, entry)) return true;
+            if (!take(header, entry)) continue;
+            left_ = entry.type == EntryType::file ? entry.size_bytes : 0;
+            return true;
         }
     }
 
@@ -67,13 +71,25 @@ class TarSource : public EntrySource {
         ByteLocale locale;
         for (;;) {
             la_ssize_t got = archive_read_data(archive_.get(), data, size_bytes);
-            if (got >= 0) return static_cast<size_t>(got);
+            if (got > 0) {
+                left_ -= std::min<uint64_t>(left_, static_cast<uint64_t>(got));
+                return static_cast<size_t>(got);
+            }
+            if (got == 0) return hole_at_the_end(data, size_bytes);
             if (got == ARCHIVE_RETRY || got == ARCHIVE_WARN) continue;
             fail(static_cast<int>(got));
         }
     }
 
  private:
+    // libarchive (3.6) fills holes between data with zeros, but not the one after the last data.
+    size_t hole_at_the_end(void* data, size_t size_bytes) {
+        const size_t part = std::min<uint64_t>(left_, size_bytes);
+        std::memset(data, 0, part);
+        left_ -= part;
+        return part;
+    }
+
     static la_ssize_t read_callback(archive* handle, void* self, const void** buffer) {
         auto* source = static_cast<TarSource*>(self);
         try {
@@ -211,6 +227,7 @@ class TarSource : public EntrySource {
     std::exception_ptr failure_;
     std::unique_ptr<archive, Free> archive_;
     uint64_t count_ = 0;
+    uint64_t left_ = 0;  // of the current file
     std::string last_path_;
 };
 
