@@ -10,6 +10,7 @@
 #include <exception>
 
 #include "byte_stream.hpp"
+#include "oci_model.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/path.hpp"
 #include "slipway/image/entry.hpp"
@@ -36,9 +37,9 @@ class ByteLocale {
 
 class TarSource : public EntrySource {
  public:
-    TarSource(UniqueFd blob, const std::string& subject)
+    TarSource(UniqueFd blob, const std::string& subject, const Digest& expected)
         : subject_(subject),
-          stream_(open_decompressed(std::move(blob), subject)),
+          stream_(open_decompressed(std::move(blob), subject, expected)),
           archive_(archive_read_new()) {
         if (!archive_) throw std::bad_alloc();
         archive_read_support_format_tar(archive_.get());
@@ -109,7 +110,8 @@ class TarSource : public EntrySource {
                     fmt::format("{} is not a valid tar layer: {}", subject_,
                                 reason ? reason : "unreadable"));
         if (count_ > 0)
-            error.note(fmt::format("after {} entries, the last {}", count_, quoted(last_path_)));
+            error.note(
+                fmt::format("after {} entries, the last {}", count_, slipway::quoted(last_path_)));
         error.hint("copy or pull the image again; this layer is damaged or was cut off");
         throw error;
     }
@@ -129,7 +131,7 @@ class TarSource : public EntrySource {
             return clean_member_path(name);
         } catch (const Error& error) {
             throw Error(error.kind(), fmt::format("{} {} in {} would leave the image", what,
-                                                  quoted(name), subject_))
+                                                  slipway::quoted(name), subject_))
                 .hint("do not use this image: layers with such names are broken or hostile");
         }
     }
@@ -177,8 +179,9 @@ class TarSource : public EntrySource {
             entry.type = EntryType::hardlink;
             entry.link_target = member_path(target, "hard link target");
         } else if (!file_type(header, entry.type)) {
-            throw Error(ErrorKind::invalid_archive, fmt::format("{} in {} has an unknown file type",
-                                                                quoted(entry.path), subject_));
+            throw Error(ErrorKind::invalid_archive,
+                        fmt::format("{} in {} has an unknown file type",
+                                    slipway::quoted(entry.path), subject_));
         }
         if (entry.path.empty() && entry.type != EntryType::directory) {
             throw Error(ErrorKind::invalid_archive,
@@ -195,7 +198,7 @@ class TarSource : public EntrySource {
             if (!target || !*target) {
                 throw Error(ErrorKind::invalid_archive,
                             fmt::format("the symbolic link {} in {} has no target",
-                                        quoted(entry.path), subject_));
+                                        slipway::quoted(entry.path), subject_));
             }
             entry.link_target = target;
         } else if (entry.type == EntryType::char_device || entry.type == EntryType::block_device) {
@@ -231,7 +234,13 @@ class TarSource : public EntrySource {
 }  // namespace
 
 std::unique_ptr<EntrySource> open_layer(UniqueFd blob, const std::string& subject) {
-    return std::make_unique<TarSource>(std::move(blob), subject);
+    return std::make_unique<TarSource>(std::move(blob), subject, Digest());
+}
+
+std::unique_ptr<EntrySource> open_image_layer(const OciImage& image, size_t index) {
+    const Layer& layer = image.layers.at(index);
+    std::string subject = fmt::format("layer {} ({})", index + 1, layer.digest.text());
+    return std::make_unique<TarSource>(image.blobs->open_blob(layer.digest), subject, layer.digest);
 }
 
 }  // namespace slipway::image

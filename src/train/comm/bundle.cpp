@@ -1,0 +1,44 @@
+// Sets the variables by which relocated MPI libraries find their components.
+// Must not: touch the launcher's wire-up variables.
+#include "train/comm/bundle.hpp"
+
+#include <fcntl.h>
+
+#include <cstdlib>
+
+#include "slipway/base/path.hpp"
+#include "slipway/base/sys.hpp"
+
+namespace slipway::train {
+
+std::string program_directory() {
+    return std::string(parent_path(sys::readlinkat(AT_FDCWD, "/proc/self/exe")));
+}
+
+void prepare_bundle_environment(const std::string& transport) {
+    const std::string root(parent_path(program_directory()));
+    if (!sys::stat_if_exists(AT_FDCWD, join_path(root, "lib/openmpi"))) return;
+    const auto set = [&](const char* name, const std::string& below) {
+        ::setenv(name, join_path(root, below).c_str(), 1);
+    };
+    if (transport == "openmpi") {
+        set("OPAL_PREFIX", "");
+        set("OPAL_LIBDIR", "lib");
+        set("OPAL_PKGLIBDIR", "lib/openmpi");
+        set("OPAL_DATADIR", "share");
+        set("OPAL_PKGDATADIR", "share/openmpi");
+        set("OPAL_SYSCONFDIR", "etc");
+        set("OMPI_MCA_mca_base_component_path", "lib/openmpi");
+        set("PMIX_PREFIX", "");
+        set("PMIX_LIBDIR", "lib");
+        set("PMIX_PKGLIBDIR", "lib/pmix");
+        set("PMIX_DATADIR", "share");
+        set("PMIX_PKGDATADIR", "share/pmix");
+        set("PMIX_SYSCONFDIR", "etc");
+        set("PMIX_MCA_mca_base_component_path", "lib/pmix");
+    }
+    set("UCX_MODULE_DIR", "lib/ucx");
+    set("HWLOC_PLUGINS_PATH", "lib/hwloc");
+}
+
+}  // namespace slipway::train

@@ -1,0 +1,18 @@
+// Threads and memory allocation of the process, fitted to the node.
+#pragma once
+
+#include "slipway/train/communicator.hpp"
+
+namespace slipway::train {
+
+/// Threads for this rank: `requested`, or this rank's share of the CPUs it may run on. CPUs are
+/// shared with the ranks of this node whose affinity overlaps ours. Collective.
+int choose_threads(int requested, Communicator& communicator);
+/// Apply the choice to oneDNN's threads and our own loops; keep big blocks of memory in the
+/// process.
+void apply_threads(int threads);
+
+/// Whether the CPUs of this rank have room for one thread more beside `threads` on every rank.
+bool has_spare_cpu(int threads);
+
+}  // namespace slipway::train
