@@ -293,7 +293,7 @@ Expansion expand(std::string_view text, const Variables& variables, const Expand
     try {
         return Lexer(text, variables, options).run();
     } catch (Error& error) {
-        throw error.note(fmt::format("while expanding {}", quoted(text)));
+        throw error.note(fmt::format("while expanding {}", slipway::quoted(text)));
     }
 }
 

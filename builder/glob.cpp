@@ -23,7 +23,7 @@ ValuePattern::ValuePattern(std::string_view text) {
             const char next = at < text.size() ? text[at] : '\0';
             if (next == '\0' || std::string_view("*?\\}/").find(next) == std::string_view::npos)
                 throw Error(ErrorKind::invalid_recipe,
-                            fmt::format("invalid escape in pattern {}", quoted(text)));
+                            fmt::format("invalid escape in pattern {}", slipway::quoted(text)));
             width = 1;
             tokens_.push_back({Token::Kind::literal, std::string(1, next)});
         } else {

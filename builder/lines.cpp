@@ -123,11 +123,11 @@ void LineReader::read_directive(std::string_view line) {
         return;
     }
     if (!directives_.emplace(name, value).second)
-        fail(subject_, line_number_, fmt::format("the directive {} is given twice", quoted(name)));
+        fail(subject_, line_number_, fmt::format("the directive {} is given twice", slipway::quoted(name)));
     if (name == "escape") {
         if (value != "\\" && value != "`")
             fail(subject_, line_number_,
-                 fmt::format("the escape character must be \\ or `, not {}", quoted(value)));
+                 fmt::format("the escape character must be \\ or `, not {}", slipway::quoted(value)));
         escape_ = value[0];
     }
 }
@@ -184,7 +184,7 @@ void LineReader::read_heredoc(Heredoc& heredoc, int first_line) {
     }
     fail(subject_, first_line,
          fmt::format("the heredoc {} has no end: no line holds only that word",
-                     quoted(heredoc.name)));
+                     slipway::quoted(heredoc.name)));
 }
 
 }  // namespace slipway::builder

@@ -16,7 +16,7 @@ apt_build=(g++ cmake ninja-build ccache pkg-config patchelf file
     libdnnl-dev libopenmpi-dev openmpi-bin libmpich-dev mpich)
 apt_run=(mmdebstrap debian-archive-keyring ca-certificates openmpi-bin mpich)
 apt_test=(catch2 python3 squashfs-tools umoci mmdebstrap attr procps util-linux git)
-apt_bench=(bubblewrap charliecloud squashfuse umoci squashfs-tools hyperfine)
+apt_bench=(bubblewrap charliecloud squashfuse umoci squashfs-tools zstd python3)
 
 dnf_build=(gcc-c++ cmake ninja-build ccache pkgconf-pkg-config patchelf file
     fmt-devel json-devel cli11-devel libarchive-devel zlib-devel libzstd-devel xz-devel lz4-devel
@@ -24,7 +24,7 @@ dnf_build=(gcc-c++ cmake ninja-build ccache pkgconf-pkg-config patchelf file
     onednn-devel openmpi-devel mpich-devel)
 dnf_run=(mmdebstrap debian-keyring ca-certificates openmpi mpich)
 dnf_test=(catch-devel python3 squashfs-tools umoci attr procps-ng util-linux git-core)
-dnf_bench=(bubblewrap charliecloud squashfuse umoci squashfs-tools hyperfine)
+dnf_bench=(bubblewrap charliecloud squashfuse umoci squashfs-tools zstd python3)
 
 die() {
     printf 'install-deps: error: %s\n' "$*" >&2

@@ -51,15 +51,15 @@ Error missing_interpreter(const std::string& path) {
         line = line.substr(0, line.find('\n'));
         const size_t from = line.find_first_not_of(" \t");
         line = from == std::string_view::npos ? "" : line.substr(from);
-        what = "its interpreter " + quoted(line.substr(0, line.find_first_of(" \t\r")));
+        what = "its interpreter " + slipway::quoted(line.substr(0, line.find_first_of(" \t\r")));
     }
-    return Error(ErrorKind::not_found,
-                 fmt::format("cannot execute {}: {} is not in the image", quoted(path), what))
+    return Error(ErrorKind::not_found, fmt::format("cannot execute {}: {} is not in the image",
+                                                   slipway::quoted(path), what))
         .exit_status(kExitNotFound);
 }
 
 Error refused(const std::string& path, int errno_value) {
-    SysError error(errno_value, fmt::format("cannot execute {}", quoted(path)), "execve");
+    SysError error(errno_value, fmt::format("cannot execute {}", slipway::quoted(path)), "execve");
     error.exit_status(errno_value == ENOENT ? kExitNotFound : kExitNotExecutable);
     struct stat st {};
     if (errno_value == EACCES && ::stat(path.c_str(), &st) == 0) {
@@ -114,7 +114,7 @@ void exec_command(const std::vector<std::string>& argv,
     }
     if (!denied.empty()) throw refused(denied, EACCES);
     throw Error(ErrorKind::not_found,
-                fmt::format("cannot find the command {} in the image", quoted(name)))
+                fmt::format("cannot find the command {} in the image", slipway::quoted(name)))
         .note(fmt::format("PATH searched: {}", path_list))
         .exit_status(kExitNotFound);
 }

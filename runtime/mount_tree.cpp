@@ -41,7 +41,8 @@ MountTree::MountTree(UniqueFd holder, std::string name)
 std::string MountTree::real_path(const UniqueFd& file) const {
     const std::string path = sys::readlinkat(AT_FDCWD, fd_path(file.get()));
     if (!path.starts_with(prefix_))
-        throw Error(ErrorKind::internal, fmt::format("{} is outside of the root", quoted(path)));
+        throw Error(ErrorKind::internal,
+                    fmt::format("{} is outside of the root", slipway::quoted(path)));
     return path.size() == prefix_.size() ? "/" : path.substr(prefix_.size());
 }
 
@@ -83,7 +84,8 @@ UniqueFd MountTree::follow_dangling(const UniqueFd& parent, const std::string& n
                                     int links_left) {
     const std::string target = sys::readlinkat(parent.get(), name);
     if (links_left == 0)
-        throw SysError(ELOOP, fmt::format("cannot follow the link {} in the image", quoted(name)),
+        throw SysError(ELOOP,
+                       fmt::format("cannot follow the link {} in the image", slipway::quoted(name)),
                        "readlinkat");
     const std::string path =
         target.starts_with('/') ? target : join_path(real_path(parent), target);
@@ -131,10 +133,11 @@ void MountTree::seal() {
     covers_.clear();
 }
 
-void MountTree::enter() {
+void MountTree::enter(int covers) {
     sys::fchdir(open_top(holder_, name_).get(), "the image");
     sys::pivot_root(".", ".");  // pivot_root(2), NOTES: needs no place for the old root
-    sys::umount(".", MNT_DETACH);
+    // The old root now lies over the new one, and what covered it on top: umount takes the topmost.
+    for (int i = 0; i <= covers; ++i) sys::umount(".", MNT_DETACH);
     sys::chdir("/");
 }
 

@@ -114,7 +114,7 @@ void StepRoot::bind(const std::string& source, const std::string& destination, b
     if (!status && only_if_there) return;
     if (!status)
         throw Error(ErrorKind::not_found,
-                    fmt::format("cannot bind {}: it is not there", quoted(source)));
+                    fmt::format("cannot bind {}: it is not there", slipway::quoted(source)));
     const UniqueFd tree = clone_tree(source);
     if (read_only) sys::mount_setattr_recursive(tree.get(), MOUNT_ATTR_RDONLY, 0, source);
     const auto type = S_ISDIR(status->st_mode) ? MountTree::Type::directory : MountTree::Type::file;

@@ -33,18 +33,38 @@ constexpr size_t kPiecesAhead = 8;
 /// The compressed file, a buffer at a time.
 class Input {
  public:
-    Input(UniqueFd fd, std::string subject)
-        : fd_(std::move(fd)), subject_(std::move(subject)), buffer_(kInputBytes) {}
+    Input(UniqueFd fd, std::string subject, Digest expected)
+        : fd_(std::move(fd)),
+          subject_(std::move(subject)),
+          expected_(std::move(expected)),
+          buffer_(kInputBytes) {}
     /// Fill the buffer; an empty span is the end of the file.
     std::span<std::byte> refill() {
         size_t got = sys::read(fd_.get(), buffer_.data(), buffer_.size(), subject_);
+        if (!expected_.empty()) check_digest(got);
         return {buffer_.data(), got};
     }
     const std::string& subject() const { return subject_; }
 
  private:
+    void check_digest(size_t got) {
+        if (got > 0) {
+            hash_.update(buffer_.data(), got);
+            return;
+        }
+        Digest found = hash_.finish();
+        if (found != expected_) {
+            throw Error(ErrorKind::invalid_image, fmt::format("{} is damaged", subject_))
+                .note(fmt::format("its digest is {}, expected {}", found.text(), expected_.text()))
+                .hint("copy or pull the image again");
+        }
+        expected_ = {};  // checked
+    }
+
     UniqueFd fd_;
     std::string subject_;
+    Digest expected_;
+    Sha256 hash_;
     std::vector<std::byte> buffer_;
 };
 
@@ -301,9 +321,10 @@ Compression detect_compression(int fd, const std::string& subject) {
     return got == 4 && (frame || skippable) ? Compression::zstd : Compression::none;
 }
 
-std::unique_ptr<ByteStream> open_decompressed(UniqueFd fd, const std::string& subject) {
+std::unique_ptr<ByteStream> open_decompressed(UniqueFd fd, const std::string& subject,
+                                              const Digest& expected) {
     Compression compression = detect_compression(fd.get(), subject);
-    Input input(std::move(fd), subject);
+    Input input(std::move(fd), subject, expected);
     switch (compression) {
         case Compression::gzip:
             return std::make_unique<ReadAhead>(std::make_unique<GzipDecoder>(std::move(input)));

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "slipway/base/digest.hpp"
 #include "slipway/base/fd.hpp"
 
 namespace slipway::image {
@@ -22,7 +23,10 @@ class ByteStream {
 /// Read a file from its start, decompressed when its first bytes say gzip or zstd; several gzip
 /// members or zstd frames and zero padding after them are accepted. Compressed data is decompressed
 /// ahead in a thread of its own, at most 4 MiB ahead. `subject` names the file in errors.
-std::unique_ptr<ByteStream> open_decompressed(UniqueFd fd, const std::string& subject);
+/// `expected`, if not empty, is the digest of the file as it lies there: at its end another digest
+/// is Error(invalid_image).
+std::unique_ptr<ByteStream> open_decompressed(UniqueFd fd, const std::string& subject,
+                                              const Digest& expected = {});
 
 /// What a file is compressed with, by its first bytes.
 enum class Compression { none, gzip, zstd };

@@ -5,9 +5,12 @@
 #include <fmt/core.h>
 #include <locale.h>
 
+#include <algorithm>
+#include <cstring>
 #include <exception>
 
 #include "byte_stream.hpp"
+#include "oci_model.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/path.hpp"
 #include "slipway/image/entry.hpp"
@@ -34,9 +37,9 @@ class ByteLocale {
 
 class TarSource : public EntrySource {
  public:
-    TarSource(UniqueFd blob, const std::string& subject)
+    TarSource(UniqueFd blob, const std::string& subject, const Digest& expected)
         : subject_(subject),
-          stream_(open_decompressed(std::move(blob), subject)),
+          stream_(open_decompressed(std::move(blob), subject, expected)),
           archive_(archive_read_new()) {
         if (!archive_) throw std::bad_alloc();
         archive_read_support_format_tar(archive_.get());
@@ -58,7 +61,9 @@ class TarSource : public EntrySource {
             }
             if (status < ARCHIVE_WARN) fail(status);
             ++count_;
-            if (take(header, entry)) return true;
+            if (!take(header, entry)) continue;
+            left_ = entry.type == EntryType::file ? entry.size_bytes : 0;
+            return true;
         }
     }
 
@@ -66,13 +71,25 @@ class TarSource : public EntrySource {
         ByteLocale locale;
         for (;;) {
             la_ssize_t got = archive_read_data(archive_.get(), data, size_bytes);
-            if (got >= 0) return static_cast<size_t>(got);
+            if (got > 0) {
+                left_ -= std::min<uint64_t>(left_, static_cast<uint64_t>(got));
+                return static_cast<size_t>(got);
+            }
+            if (got == 0) return hole_at_the_end(data, size_bytes);
             if (got == ARCHIVE_RETRY || got == ARCHIVE_WARN) continue;
             fail(static_cast<int>(got));
         }
     }
 
  private:
+    // libarchive (3.6) fills holes between data with zeros, but not the one after the last data.
+    size_t hole_at_the_end(void* data, size_t size_bytes) {
+        const size_t part = std::min<uint64_t>(left_, size_bytes);
+        std::memset(data, 0, part);
+        left_ -= part;
+        return part;
+    }
+
     static la_ssize_t read_callback(archive* handle, void* self, const void** buffer) {
         auto* source = static_cast<TarSource*>(self);
         try {
@@ -93,7 +110,8 @@ class TarSource : public EntrySource {
                     fmt::format("{} is not a valid tar layer: {}", subject_,
                                 reason ? reason : "unreadable"));
         if (count_ > 0)
-            error.note(fmt::format("after {} entries, the last {}", count_, quoted(last_path_)));
+            error.note(
+                fmt::format("after {} entries, the last {}", count_, slipway::quoted(last_path_)));
         error.hint("copy or pull the image again; this layer is damaged or was cut off");
         throw error;
     }
@@ -113,7 +131,7 @@ class TarSource : public EntrySource {
             return clean_member_path(name);
         } catch (const Error& error) {
             throw Error(error.kind(), fmt::format("{} {} in {} would leave the image", what,
-                                                  quoted(name), subject_))
+                                                  slipway::quoted(name), subject_))
                 .hint("do not use this image: layers with such names are broken or hostile");
         }
     }
@@ -161,8 +179,9 @@ class TarSource : public EntrySource {
             entry.type = EntryType::hardlink;
             entry.link_target = member_path(target, "hard link target");
         } else if (!file_type(header, entry.type)) {
-            throw Error(ErrorKind::invalid_archive, fmt::format("{} in {} has an unknown file type",
-                                                                quoted(entry.path), subject_));
+            throw Error(ErrorKind::invalid_archive,
+                        fmt::format("{} in {} has an unknown file type",
+                                    slipway::quoted(entry.path), subject_));
         }
         if (entry.path.empty() && entry.type != EntryType::directory) {
             throw Error(ErrorKind::invalid_archive,
@@ -179,7 +198,7 @@ class TarSource : public EntrySource {
             if (!target || !*target) {
                 throw Error(ErrorKind::invalid_archive,
                             fmt::format("the symbolic link {} in {} has no target",
-                                        quoted(entry.path), subject_));
+                                        slipway::quoted(entry.path), subject_));
             }
             entry.link_target = target;
         } else if (entry.type == EntryType::char_device || entry.type == EntryType::block_device) {
@@ -208,13 +227,20 @@ class TarSource : public EntrySource {
     std::exception_ptr failure_;
     std::unique_ptr<archive, Free> archive_;
     uint64_t count_ = 0;
+    uint64_t left_ = 0;  // of the current file
     std::string last_path_;
 };
 
 }  // namespace
 
 std::unique_ptr<EntrySource> open_layer(UniqueFd blob, const std::string& subject) {
-    return std::make_unique<TarSource>(std::move(blob), subject);
+    return std::make_unique<TarSource>(std::move(blob), subject, Digest());
+}
+
+std::unique_ptr<EntrySource> open_image_layer(const OciImage& image, size_t index) {
+    const Layer& layer = image.layers.at(index);
+    std::string subject = fmt::format("layer {} ({})", index + 1, layer.digest.text());
+    return std::make_unique<TarSource>(image.blobs->open_blob(layer.digest), subject, layer.digest);
 }
 
 }  // namespace slipway::image

@@ -84,6 +84,11 @@ void chroot(const std::string& path);
 UniqueFd open_tree(int dir, const std::string& path, unsigned flags);
 /// move_mount(2) of an open_tree/fsmount descriptor onto an open target.
 void move_mount(int tree, int target, const std::string& subject);
+/// A new file system, mounted nowhere yet (fsopen, fsconfig, fsmount); `options` are pairs of
+/// strings, `attributes` MOUNT_ATTR_ bits.
+UniqueFd make_mount(const std::string& type,
+                    const std::vector<std::pair<std::string, std::string>>& options,
+                    unsigned attributes);
 /// mount_setattr(2) over a whole tree; `set` and `clear` are MOUNT_ATTR_ bits.
 void mount_setattr_recursive(int tree, uint64_t set, uint64_t clear, const std::string& subject);
 void set_no_new_privs();
@@ -102,6 +107,23 @@ void set_cloexec(int fd, bool on);
 void send_message(int socket, std::span<const std::byte> data, std::span<const int> fds);
 /// Receive into `data`; returns the byte count (0 at the end) and appends received descriptors.
 size_t receive_message(int socket, std::span<std::byte> data, std::vector<UniqueFd>& fds);
+/// A datagram socket of the abstract name space of unix(7).
+UniqueFd datagram_socket();
+/// Bind to an abstract name; false when somebody has it (EADDRINUSE).
+bool bind_abstract(int socket, const std::string& name);
+/// Send bytes and descriptors to an abstract name. Returns 0 or the errno: most are expected here.
+int send_to_abstract(int socket, const std::string& name, std::span<const std::byte> data,
+                     std::span<const int> fds);
+/// Have the kernel attach the sender's credentials to what is received (SO_PASSCRED).
+void pass_credentials(int socket);
+/// What one receive gave, with the sender's user where the socket passes credentials.
+struct Received {
+    size_t size = 0;
+    std::vector<UniqueFd> fds;
+    std::optional<uid_t> uid;
+};
+/// Receive without waiting; std::nullopt when nothing is there. A reset connection has size 0.
+std::optional<Received> receive_now(int socket, std::span<std::byte> data);
 void set_parent_death_signal(int signal);
 void set_child_subreaper();
 

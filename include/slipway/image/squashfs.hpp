@@ -20,7 +20,10 @@ struct SquashfsOptions {
     int level = 0;  ///< 0: the codec's usual one (zstd 3, gzip 6)
     uint32_t block_size_bytes = 128 << 10;
     unsigned threads = 0;  ///< 0: as many as there are processors
-    std::optional<int64_t> source_date_epoch;
+    std::optional<int64_t> source_date_epoch;  ///< no file is newer, and the image is this old
+    /// Keep each layer's compressed blocks here, by LayerInput::key, so that it is compressed once;
+    /// "": nothing is kept. The files may be removed at any time.
+    std::string pack_directory;
 };
 
 struct SquashfsReport {
@@ -34,11 +37,20 @@ struct SquashfsReport {
 /// Opens one layer's stream of entries; called once, base first.
 using LayerOpener = std::function<std::unique_ptr<EntrySource>()>;
 
+/// A layer and what identifies its contents (its diff id; "": do not keep its pack).
+struct LayerInput {
+    std::string key;
+    LayerOpener open;
+};
+
 /// Write one squashfs from layers applied base first (whiteouts, opaque directories, replaced
 /// files, hard links), without unpacking them to disk; the config document is added at
 /// kConfigPathInImage. The same input gives the same bytes on any number of threads. The output
 /// appears by rename: whole or not at all. Throws: Error(invalid_archive), Error(unsafe_path),
 /// Error(no_space).
+SquashfsReport write_squashfs(const std::vector<LayerInput>& layers, const ImageConfig& config,
+                              const std::string& output, const SquashfsOptions& options = {});
+/// The same for layers without keys.
 SquashfsReport write_squashfs(const std::vector<LayerOpener>& layers, const ImageConfig& config,
                               const std::string& output, const SquashfsOptions& options = {});
 

@@ -22,7 +22,9 @@ struct StoredImage {
 
 /// Content-addressed, for one user; safe for several processes: blobs appear by rename, the index
 /// changes under a lock. Layout: oci/ (an OCI layout: index.json, blobs/), unpacked/<diff id>/
-/// (overlay lowers), packs/, squashfs/<key>.sqfs, cache/ (build steps), tmp/, lock.
+/// (overlay lowers), packs/, squashfs/<config digest>.sqfs, cache/ (build steps: JSON files, every
+/// digest in which keeps its blob), locks/, tmp/. A Store that added something holds a shared lock
+/// until it is destroyed; deletion needs that lock alone.
 class Store {
  public:
     /// Open, made if absent: `directory`, else $SLIPWAY_STORE, else $XDG_DATA_HOME/slipway, else
@@ -38,6 +40,8 @@ class Store {
     std::vector<StoredImage> list() const;  ///< sorted by name
     /// Take the name away and delete what no other name needs. Throws: Error(not_found).
     void remove(const std::string& name);
+    /// Drop the build cache's entries, and delete what only they needed.
+    void prune_cache();
     /// Name an image whose layers are already blobs of this store; writes config and manifest.
     /// Returns it as stored.
     OciImage tag(const std::string& name, ImageConfig config, const std::vector<Layer>& layers);
@@ -60,8 +64,17 @@ class Store {
 
  private:
     explicit Store(std::string directory);
+    /// Say that this process adds to the store: until it lets go, nobody deletes blobs that no
+    /// image names yet.
+    void begin_use() const;
+    /// Delete blobs, unpacked layers and squashfs files that neither an image nor the build cache
+    /// names; put off if another process is adding to the store.
+    void collect();
+
+    struct Use;
     std::string directory_;
     std::shared_ptr<const BlobSource> blobs_;
+    std::shared_ptr<Use> use_;
 };
 
 }  // namespace slipway::image

@@ -1,0 +1,141 @@
+// Applies the mounts of a run plan, in order, through descriptors.
+// Must not: decide anything that the plan does not say.
+#include "container.hpp"
+
+#include <fmt/core.h>
+#include <linux/mount.h>
+#include <sys/mount.h>
+
+#include <cerrno>
+
+#include "mount_tree.hpp"
+#include "slipway/base/error.hpp"
+#include "slipway/base/sys.hpp"
+#include "slipway/image/squashfs.hpp"
+
+namespace slipway::runtime {
+
+namespace {
+
+using Kind = MountStep::Kind;
+using If = MountStep::IfMissing;
+
+/// A step whose source has been taken, before anything of ours covers the host's tree.
+struct Prepared {
+    const MountStep* step;
+    UniqueFd tree;
+    MountTree::Type type = MountTree::Type::directory;
+};
+
+Error failed(const MountStep& step, const Error& cause) {
+    const std::string what =
+        step.kind == Kind::bind ? fmt::format("cannot bind {} on {}", slipway::quoted(step.source),
+                                              slipway::quoted(step.destination))
+                                : fmt::format("cannot mount {}", slipway::quoted(step.destination));
+    Error error(cause.kind(), fmt::format("{}: {}", what, cause.message()));
+    for (const auto& note : cause.notes()) error.note(note);
+    if (!cause.hint().empty()) error.hint(cause.hint());
+    return std::move(error).note("requested by: " + step.origin);
+}
+
+UniqueFd take_source(const MountStep& step) {
+    UniqueFd tree = clone_tree(step.source, step.recursive);
+    // The owner of a set-user-ID file is not mapped: it could only ever confuse.
+    uint64_t attributes = MOUNT_ATTR_NOSUID;
+    if (step.kind == Kind::image_directory) attributes |= MOUNT_ATTR_NODEV;
+    if (step.source == "/") attributes = 0;
+    if (step.read_only) attributes |= MOUNT_ATTR_RDONLY;
+    if (attributes != 0 && (step.read_only || step.kind == Kind::image_directory))
+        sys::mount_setattr_recursive(tree.get(), attributes, 0, step.source);
+    return tree;
+}
+
+std::vector<Prepared> take_sources(const RunPlan& plan) {
+    std::vector<Prepared> prepared;
+    for (const auto& step : plan.mounts) {
+        Prepared one{&step, {}, MountTree::Type::directory};
+        if (step.kind == Kind::file) one.type = MountTree::Type::file;
+        if (step.kind == Kind::bind || step.kind == Kind::image_directory) {
+            try {
+                one.tree = take_source(step);
+                if (!S_ISDIR(sys::fstat(one.tree.get(), step.source).st_mode))
+                    one.type = MountTree::Type::file;
+            } catch (const Error& error) {
+                throw failed(step, error);
+            }
+        }
+        prepared.push_back(std::move(one));
+    }
+    return prepared;
+}
+
+/// A tmpfs of ours over the host's root directory, seen by descriptor only: it holds the mount
+/// point of the image and the generated files, and goes away with the old root.
+UniqueFd attach_scratch() {
+    UniqueFd scratch = sys::make_mount("tmpfs", {{"size", "1m"}, {"mode", "755"}},
+                                       MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+    sys::move_mount(scratch.get(), sys::open("/", O_PATH | O_DIRECTORY).get(), "/");
+    sys::mkdirat(scratch.get(), "root", 0755);
+    return scratch;
+}
+
+void attach_image(const Prepared& image, const UniqueFd& place, const RunPlan& plan,
+                  FuseServer* server) {
+    if (image.step->kind == Kind::image_directory) {
+        sys::move_mount(image.tree.get(), place.get(), image.step->source);
+        return;
+    }
+    sys::mount(image.step->source, fd_path(place.get()), "fuse.slipway",
+               MS_RDONLY | MS_NOSUID | MS_NODEV,
+               image::fuse_mount_options(server->fuse_fd.get(), plan.uid_inside, plan.gid_inside));
+    release_server(*server);
+}
+
+UniqueFd make_file(const UniqueFd& scratch, const MountStep& step, size_t number) {
+    const std::string name = fmt::format("file-{}", number);
+    const UniqueFd file = sys::openat(scratch.get(), name, O_CREAT | O_EXCL | O_WRONLY, 0644);
+    sys::write_all(file.get(), step.content.data(), step.content.size(), step.destination);
+    UniqueFd tree = sys::open_tree(scratch.get(), name, OPEN_TREE_CLONE);
+    if (step.read_only)
+        sys::mount_setattr_recursive(tree.get(), MOUNT_ATTR_RDONLY, 0, step.destination);
+    return tree;
+}
+
+void apply_step(MountTree& root, const UniqueFd& scratch, Prepared& prepared, size_t number) {
+    const MountStep& step = *prepared.step;
+    UniqueFd target = step.if_missing == If::create ? root.make(step.destination, prepared.type)
+                                                    : root.find(step.destination);
+    if (!target) {
+        if (step.if_missing == If::skip) return;
+        throw Error(ErrorKind::not_found,
+                    fmt::format("{} is not in the image", slipway::quoted(step.destination)));
+    }
+    if (step.kind == Kind::file) prepared.tree = make_file(scratch, step, number);
+    if (!prepared.tree)
+        throw Error(ErrorKind::internal, "a mount of this kind is not applied to runs");
+    sys::move_mount(prepared.tree.get(), target.get(), step.destination);
+}
+
+}  // namespace
+
+void assemble_container(const RunPlan& plan, FuseServer* server) {
+    auto prepared = take_sources(plan);
+    const UniqueFd scratch = attach_scratch();
+    try {
+        attach_image(prepared.front(), sys::openat(scratch.get(), "root", O_PATH), plan, server);
+    } catch (const Error& error) {
+        throw failed(*prepared.front().step, error);
+    }
+    MountTree root(sys::openat(scratch.get(), ".", O_PATH | O_DIRECTORY), "root");
+    for (size_t i = 1; i < prepared.size(); ++i) {
+        try {
+            apply_step(root, scratch, prepared[i], i);
+        } catch (const Error& error) {
+            throw failed(*prepared[i].step, error);
+        }
+    }
+    root.seal();
+    root.enter(1);  // the scratch tmpfs
+}
+
+}  // namespace slipway::runtime

@@ -1,0 +1,64 @@
+// Probes the host for a run: who we are, what is there, who started us.
+// Must not: decide anything.
+#include "host_facts.hpp"
+
+#include <grp.h>
+#include <pwd.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string_view>
+
+#include "default_binds.hpp"
+#include "launcher.hpp"
+#include "slipway/base/error.hpp"
+#include "slipway/base/path.hpp"
+#include "slipway/base/sys.hpp"
+
+namespace slipway::runtime {
+
+namespace {
+
+std::map<std::string, std::string> read_environment() {
+    std::map<std::string, std::string> environment;
+    for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+        const std::string_view text = *entry;
+        const size_t equals = text.find('=');
+        if (equals != std::string_view::npos && equals > 0)
+            environment.emplace(text.substr(0, equals), text.substr(equals + 1));
+    }
+    return environment;
+}
+
+std::string namespace_link(const char* path) {
+    try {
+        return sys::readlinkat(AT_FDCWD, path);
+    } catch (const SysError&) {
+        return "unknown";
+    }
+}
+
+}  // namespace
+
+HostFacts probe_host(const RunSpec& spec) {
+    HostFacts facts;
+    facts.uid = ::geteuid();
+    facts.gid = ::getegid();
+    if (const passwd* entry = ::getpwuid(facts.uid); entry != nullptr)
+        facts.user_name = entry->pw_name;
+    if (const group* entry = ::getgrgid(facts.gid); entry != nullptr)
+        facts.group_name = entry->gr_name;
+    facts.home = home_directory();
+    facts.environment = read_environment();
+    for (const auto& row : default_binds())
+        if (sys::stat_if_exists(AT_FDCWD, row.path)) facts.present.insert(row.path);
+    for (const auto& bind : spec.binds)
+        if (sys::stat_if_exists(AT_FDCWD, bind.source)) facts.present.insert(bind.source);
+    facts.working_directory = absolute_path(".");
+    facts.namespaces =
+        namespace_link("/proc/self/ns/mnt") + " " + namespace_link("/proc/self/ns/user");
+    facts.launcher = find_launcher(facts.environment, ::getppid(), read_process);
+    return facts;
+}
+
+}  // namespace slipway::runtime

@@ -1,0 +1,34 @@
+// What a plan needs to know of the host, probed once; made up in tests.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+
+#include "run_spec.hpp"
+
+namespace slipway::runtime {
+
+/// The program that started the ranks of this job step on this node.
+struct Launcher {
+    std::string name;  ///< "slurm", "pmix", "hydra_pmi_proxy", "parent", ...
+    std::string job;   ///< what tells this step from all others of this user on this node
+};
+
+struct HostFacts {
+    uint32_t uid = 0, gid = 0;
+    std::string user_name;  ///< "" when the host does not know the user
+    std::string group_name;
+    std::string home;  ///< absolute
+    std::map<std::string, std::string> environment;
+    std::string working_directory;
+    std::set<std::string> present;  ///< sources of default and requested binds that are there
+    std::string namespaces;         ///< of the caller: mount and user namespace
+    Launcher launcher;
+};
+
+/// Look at the host, for this request. Reads no file of a user's and starts nothing.
+HostFacts probe_host(const RunSpec& spec);
+
+}  // namespace slipway::runtime

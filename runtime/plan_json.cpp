@@ -1,0 +1,72 @@
+// A plan as JSON, for --dry-run and for golden tests.
+// Must not: leave out a member of the plan.
+#include "slipway/runtime/run.hpp"
+
+namespace slipway::runtime {
+
+namespace {
+
+const char* name_of(MountStep::Kind kind) {
+    switch (kind) {
+        case MountStep::Kind::image_directory:
+            return "image-directory";
+        case MountStep::Kind::image_squashfs:
+            return "image-squashfs";
+        case MountStep::Kind::overlay:
+            return "overlay";
+        case MountStep::Kind::bind:
+            return "bind";
+        case MountStep::Kind::tmpfs:
+            return "tmpfs";
+        case MountStep::Kind::proc:
+            return "proc";
+        case MountStep::Kind::sysfs_bind:
+            return "sysfs-bind";
+        case MountStep::Kind::file:
+            return "file";
+    }
+    return "?";
+}
+
+const char* name_of(MountStep::IfMissing policy) {
+    switch (policy) {
+        case MountStep::IfMissing::fail:
+            return "fail";
+        case MountStep::IfMissing::skip:
+            return "skip";
+        case MountStep::IfMissing::create:
+            return "create";
+    }
+    return "?";
+}
+
+Json to_json(const MountStep& step) {
+    Json json = {{"kind", name_of(step.kind)},  {"destination", step.destination},
+                 {"read_only", step.read_only}, {"if_missing", name_of(step.if_missing)},
+                 {"recursive", step.recursive}, {"origin", step.origin}};
+    if (!step.source.empty()) json["source"] = step.source;
+    if (!step.options.empty()) json["options"] = step.options;
+    if (!step.content.empty()) json["content"] = step.content;
+    return json;
+}
+
+}  // namespace
+
+Json to_json(const RunPlan& plan) {
+    Json mounts = Json::array();
+    for (const auto& step : plan.mounts) mounts.push_back(to_json(step));
+    return {{"ids",
+             {{"uid_inside", plan.uid_inside},
+              {"gid_inside", plan.gid_inside},
+              {"uid_outside", plan.uid_outside},
+              {"gid_outside", plan.gid_outside}}},
+            {"namespaces", plan.namespaces},
+            {"session_key", plan.session_key},
+            {"mounts", mounts},
+            {"environment", plan.environment},
+            {"working_directory", plan.working_directory},
+            {"fake_root_calls", plan.fake_root_calls},
+            {"argv", plan.argv}};
+}
+
+}  // namespace slipway::runtime

@@ -1,0 +1,188 @@
+// Plans a run: namespaces, mounts, environment, command.
+// Must not: call the system; its tests hand in made-up hosts.
+#include "run_plan.hpp"
+
+#include <fmt/core.h>
+
+#include "default_binds.hpp"
+#include "environment.hpp"
+#include "slipway/base/digest.hpp"
+#include "slipway/base/error.hpp"
+#include "slipway/base/path.hpp"
+
+namespace slipway::runtime {
+
+namespace {
+
+using image::RunnableImage;
+using If = MountStep::IfMissing;
+using Kind = MountStep::Kind;
+
+/// Ids of the kernel's "nobody", which unmapped owners show as.
+constexpr uint32_t kOverflowId = 65534;
+
+std::string passwd_text(const HostFacts& facts, const std::string& home) {
+    std::string text = "root:x:0:0:root:/root:/bin/sh\n";
+    if (facts.uid != 0 && facts.uid != kOverflowId)
+        text += fmt::format("{}:x:{}:{}::{}:/bin/sh\n",
+                            facts.user_name.empty() ? "user" : facts.user_name, facts.uid,
+                            facts.gid, home);
+    return text + fmt::format("nobody:x:{0}:{0}:nobody:/:/usr/sbin/nologin\n", kOverflowId);
+}
+
+std::string group_text(const HostFacts& facts) {
+    std::string text = "root:x:0:\n";
+    if (facts.gid != 0 && facts.gid != kOverflowId)
+        text += fmt::format("{}:x:{}:\n", facts.group_name.empty() ? "group" : facts.group_name,
+                            facts.gid);
+    return text + fmt::format("nogroup:x:{}:\n", kOverflowId);
+}
+
+MountStep file_step(const std::string& destination, std::string content) {
+    MountStep step;
+    step.kind = Kind::file;
+    step.if_missing = If::create;
+    step.destination = destination;
+    step.read_only = true;
+    step.recursive = false;
+    step.content = std::move(content);
+    step.origin = "default";
+    return step;
+}
+
+MountStep image_step(const RunSpec& spec, const RunnableImage& image) {
+    MountStep step;
+    step.kind =
+        image.kind == RunnableImage::Kind::squashfs ? Kind::image_squashfs : Kind::image_directory;
+    step.source = image.path;
+    step.destination = "/";
+    step.read_only = !spec.write;
+    step.origin = "image";
+    return step;
+}
+
+std::vector<MountStep> plan_binds(const RunSpec& spec, const HostFacts& facts) {
+    std::vector<MountStep> steps;
+    for (const auto& bind : spec.binds) {
+        if (facts.present.count(bind.source) == 0) {
+            if (bind.optional) continue;
+            throw Error(ErrorKind::not_found, fmt::format("cannot bind {}: it is not on this host",
+                                                          slipway::quoted(bind.source)))
+                .note("requested by: " + bind.origin)
+                .hint("make it, name another source, or add \":optional\" after the destination");
+        }
+        MountStep step;
+        step.if_missing = If::create;
+        step.source = bind.source;
+        step.destination = bind.destination;
+        step.read_only = bind.read_only;
+        step.origin = bind.origin;
+        steps.push_back(std::move(step));
+    }
+    return steps;
+}
+
+std::vector<MountStep> plan_defaults(const HostFacts& facts) {
+    std::vector<MountStep> steps;
+    for (const auto& row : default_binds()) {
+        if (facts.present.count(row.path) == 0) continue;
+        MountStep step;
+        step.if_missing = row.if_missing;
+        step.source = step.destination = row.path;
+        step.read_only = row.read_only;
+        step.origin = "default";
+        steps.push_back(std::move(step));
+    }
+    return steps;
+}
+
+bool lies_below(const std::string& path, const std::string& directory) {
+    return path == directory ||
+           (path.starts_with(directory) && (directory == "/" || path[directory.size()] == '/'));
+}
+
+/// Tells whether a host path is seen under the same name: some bind shows it where it was.
+Visible visible_through(const std::vector<MountStep>& mounts) {
+    return [&mounts](const std::string& path) {
+        bool visible = false;
+        for (const auto& step : mounts) {
+            if (step.kind != Kind::bind || !lies_below(path, step.destination)) continue;
+            visible = step.source == step.destination;
+        }
+        return visible;
+    };
+}
+
+std::vector<std::string> plan_command(const RunSpec& spec, const image::ImageConfig& config) {
+    if (!spec.command.empty()) return spec.command;
+    auto argv = config.entrypoint;
+    argv.insert(argv.end(), config.cmd.begin(), config.cmd.end());
+    if (argv.empty())
+        throw Error(ErrorKind::usage, "there is no command to run")
+            .note("the image has neither ENTRYPOINT nor CMD")
+            .hint("name a command after the image: slipway run IMAGE -- COMMAND");
+    return argv;
+}
+
+/// One user, one host, one image in one state, the same mounts, one job step: one session.
+std::string session_key(const RunSpec& spec, const HostFacts& facts, const RunnableImage& image,
+                        const RunPlan& plan) {
+    if (!spec.share_session) return "";
+    const std::string step = spec.session_name.empty()
+                                 ? facts.launcher.name + ":" + facts.launcher.job
+                                 : "name:" + spec.session_name;
+    const Json identity = {kSessionProtocol,       facts.uid,      facts.gid,
+                           facts.namespaces,       image.identity, step,
+                           to_json(plan)["mounts"]};
+    return sha256(to_text(identity)).hex().substr(0, 32);
+}
+
+RunPlan plan_on_host(const RunSpec& spec, const HostFacts& facts, RunPlan plan) {
+    plan.mounts = plan_binds(spec, facts);
+    if (!plan.mounts.empty()) {
+        MountStep root;
+        root.kind = Kind::image_directory;
+        root.source = root.destination = "/";
+        root.origin = "image";
+        plan.mounts.insert(plan.mounts.begin(), root);
+        plan.namespaces = {"user", "mount"};
+    }
+    for (const auto& [name, value] : apply_settings(spec, facts.environment, facts.environment))
+        plan.environment.push_back(name + "=" + value);
+    plan.working_directory = spec.directory.value_or(facts.working_directory);
+    return plan;
+}
+
+}  // namespace
+
+RunPlan plan_run(const RunSpec& spec, const HostFacts& facts, const RunnableImage& image) {
+    RunPlan plan;
+    plan.uid_inside = plan.uid_outside = facts.uid;
+    plan.gid_inside = plan.gid_outside = facts.gid;
+    plan.argv = plan_command(spec, image.config);
+    if (image.kind == RunnableImage::Kind::host) return plan_on_host(spec, facts, std::move(plan));
+    if (spec.write && image.kind == RunnableImage::Kind::squashfs)
+        throw Error(ErrorKind::unsupported,
+                    fmt::format("cannot write to {}: a squashfs image never changes",
+                                slipway::quoted(image.path)))
+            .note("requested by: --write")
+            .hint("convert it to a directory: slipway convert " + image.path +
+                  " DIRECTORY; then run the directory with --write");
+    plan.namespaces = {"user", "mount"};
+    plan.mounts.push_back(image_step(spec, image));
+    for (auto& step : plan_defaults(facts)) plan.mounts.push_back(std::move(step));
+    const auto binds = plan_binds(spec, facts);
+    const std::string home = visible_through(binds)(facts.home) ? facts.home : "/";
+    plan.mounts.push_back(file_step("/etc/passwd", passwd_text(facts, home)));
+    plan.mounts.push_back(file_step("/etc/group", group_text(facts)));
+    plan.mounts.insert(plan.mounts.end(), binds.begin(), binds.end());
+    for (const auto& [name, value] :
+         plan_environment(spec, facts.environment, image.config, visible_through(plan.mounts)))
+        plan.environment.push_back(name + "=" + value);
+    plan.working_directory =
+        spec.directory.value_or(image.config.working_dir.empty() ? "/" : image.config.working_dir);
+    plan.session_key = session_key(spec, facts, image, plan);
+    return plan;
+}
+
+}  // namespace slipway::runtime

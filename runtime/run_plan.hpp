@@ -1,0 +1,17 @@
+// The planner of `slipway run`: specification, host and image in, plan out; nothing is touched.
+#pragma once
+
+#include "host_facts.hpp"
+#include "run_spec.hpp"
+#include "slipway/image/convert.hpp"
+
+namespace slipway::runtime {
+
+/// Decide everything about a run; pure. Throws: Error(usage) when there is nothing to run,
+/// Error(unsupported) for --write with a squashfs file.
+RunPlan plan_run(const RunSpec& spec, const HostFacts& facts, const image::RunnableImage& image);
+
+/// Version of the session protocol; part of every session key.
+inline constexpr int kSessionProtocol = 1;
+
+}  // namespace slipway::runtime

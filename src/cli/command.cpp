@@ -1,0 +1,24 @@
+// What the subcommands have in common.
+// Must not: know any single subcommand.
+#include "command.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "slipway/base/sys.hpp"
+
+namespace slipway::cli {
+
+std::vector<runtime::Typed> with_origin(const std::vector<std::string>& values,
+                                        const std::string& option) {
+    std::vector<runtime::Typed> typed;
+    for (size_t i = 0; i < values.size(); ++i)
+        typed.push_back({values[i], fmt::format("{}, argument {}", option, i + 1)});
+    return typed;
+}
+
+void print(const std::string& text) {
+    sys::write_all(STDOUT_FILENO, text.data(), text.size(), "standard output");
+}
+
+}  // namespace slipway::cli

@@ -1,0 +1,31 @@
+// What the subcommands have in common: each file sets up one, and runs it when it was chosen.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "slipway/runtime/run.hpp"
+
+namespace slipway::cli {
+
+/// What the chosen subcommand does; returns the process's exit status.
+using Action = std::function<int()>;
+
+/// Each adds its subcommand to `app` and sets `action` when the user chose it.
+void add_run(CLI::App& app, Action& action);
+void add_build(CLI::App& app, Action& action);
+void add_bootstrap(CLI::App& app, Action& action);
+void add_convert(CLI::App& app, Action& action);
+void add_images(CLI::App& app, Action& action);
+void add_inspect(CLI::App& app, Action& action);
+void add_rmi(CLI::App& app, Action& action);
+
+/// Give each value of a repeatable option its origin: "--bind, argument 2".
+std::vector<runtime::Typed> with_origin(const std::vector<std::string>& values,
+                                        const std::string& option);
+/// Write a text to stdout, whole. Throws: SysError (a full disk, a closed pipe).
+void print(const std::string& text);
+
+}  // namespace slipway::cli

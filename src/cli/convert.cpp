@@ -1,0 +1,66 @@
+// slipway convert: from one image format to another.
+// Must not: know the formats.
+#include "slipway/image/convert.hpp"
+
+#include <memory>
+
+#include "command.hpp"
+#include "slipway/base/error.hpp"
+#include "slipway/base/log.hpp"
+
+namespace slipway::cli {
+namespace {
+
+struct Options {
+    std::string source;
+    std::string destination;
+    std::string codec = "zstd";
+    std::string store;
+    image::SquashfsOptions squashfs;
+};
+
+image::SquashfsCodec codec_of(const std::string& name) {
+    if (name == "gzip") return image::SquashfsCodec::gzip;
+    if (name == "xz") return image::SquashfsCodec::xz;
+    if (name == "lz4") return image::SquashfsCodec::lz4;
+    return image::SquashfsCodec::zstd;
+}
+
+}  // namespace
+
+void add_convert(CLI::App& app, Action& action) {
+    auto* command = app.add_subcommand("convert", "Convert an image to another format");
+    auto options = std::make_shared<Options>();
+    command->footer(
+        "SRC: oci:DIR[:TAG], docker-archive:FILE[:REF], a stored name, a directory, FILE.sqfs\n"
+        "DST: FILE.sqfs, oci:DIR[:TAG], a directory, store:NAME");
+    command->add_option("source", options->source, "what to convert")->required();
+    command->add_option("destination", options->destination, "what to write")->required();
+    command->add_option("--compressor", options->codec, "of a squashfs file: zstd, gzip, xz, lz4")
+        ->check(CLI::IsMember({"zstd", "gzip", "xz", "lz4"}));
+    command
+        ->add_option("--level", options->squashfs.level,
+                     "compression level (default: the compressor's usual)")
+        ->check(CLI::Range(1, 22));
+    command
+        ->add_option("--block-size", options->squashfs.block_size_bytes,
+                     "of a squashfs file, in bytes")
+        ->transform(CLI::AsSizeValue(false));
+    command->add_option("--threads", options->squashfs.threads,
+                        "compressing threads (default: one a processor)");
+    command->add_option("-s,--storage", options->store,
+                        "the image store (default: $SLIPWAY_STORE)");
+    command->callback([options, &action] {
+        action = [options] {
+            options->squashfs.codec = codec_of(options->codec);
+            const auto store = image::Store::open(options->store);
+            const auto report =
+                image::convert(options->source, options->destination, store, options->squashfs);
+            for (const auto& warning : report.warnings) log::warning("{}", warning);
+            log::info("{}", report.text);
+            return 0;
+        };
+    });
+}
+
+}  // namespace slipway::cli

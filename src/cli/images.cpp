@@ -1,0 +1,84 @@
+// slipway images and slipway rmi: what the store holds, and taking it away.
+// Must not: know how the store lies on disk.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "command.hpp"
+#include "slipway/base/log.hpp"
+#include "slipway/base/progress.hpp"
+#include "slipway/image/store.hpp"
+
+namespace slipway::cli {
+namespace {
+
+struct ImagesOptions {
+    std::string store;
+    bool json = false;
+};
+
+struct RmiOptions {
+    std::string store;
+    std::vector<std::string> names;
+};
+
+std::string as_json(const std::vector<image::StoredImage>& images) {
+    Json list = Json::array();
+    for (const auto& image : images)
+        list.push_back({{"name", image.name},
+                        {"manifest_digest", image.manifest_digest.text()},
+                        {"config_digest", image.config_digest.text()},
+                        {"size_bytes", image.size_bytes},
+                        {"created", image.created}});
+    return to_text(list, 2) + "\n";
+}
+
+std::string as_table(const std::vector<image::StoredImage>& images) {
+    size_t width = 4;
+    for (const auto& image : images) width = std::max(width, image.name.size());
+    std::string text =
+        fmt::format("{:<{}}  {:<12}  {:>10}  {}\n", "NAME", width, "IMAGE", "SIZE", "CREATED");
+    for (const auto& image : images)
+        text += fmt::format("{:<{}}  {:<12}  {:>10}  {}\n", image.name, width,
+                            image.config_digest.hex().substr(0, 12), human_bytes(image.size_bytes),
+                            image.created);
+    return text;
+}
+
+}  // namespace
+
+void add_images(CLI::App& app, Action& action) {
+    auto* command = app.add_subcommand("images", "List the stored images");
+    auto options = std::make_shared<ImagesOptions>();
+    command->add_flag("--json", options->json, "as JSON");
+    command->add_option("-s,--storage", options->store,
+                        "the image store (default: $SLIPWAY_STORE)");
+    command->callback([options, &action] {
+        action = [options] {
+            const auto images = image::Store::open(options->store).list();
+            print(options->json ? as_json(images) : as_table(images));
+            return 0;
+        };
+    });
+}
+
+void add_rmi(CLI::App& app, Action& action) {
+    auto* command = app.add_subcommand("rmi", "Remove stored images");
+    auto options = std::make_shared<RmiOptions>();
+    command->add_option("names", options->names, "the images")->required();
+    command->add_option("-s,--storage", options->store,
+                        "the image store (default: $SLIPWAY_STORE)");
+    command->callback([options, &action] {
+        action = [options] {
+            auto store = image::Store::open(options->store);
+            for (const auto& name : options->names) {
+                store.remove(name);
+                log::info("removed {}", name);
+            }
+            return 0;
+        };
+    });
+}
+
+}  // namespace slipway::cli

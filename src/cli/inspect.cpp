@@ -1,0 +1,137 @@
+// slipway inspect: what an image says of itself.
+// Must not: change anything.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "command.hpp"
+#include "slipway/base/error.hpp"
+#include "slipway/base/path.hpp"
+#include "slipway/base/progress.hpp"
+#include "slipway/base/sys.hpp"
+#include "slipway/image/convert.hpp"
+
+namespace slipway::cli {
+namespace {
+
+struct Options {
+    std::string image;
+    std::string store;
+    bool json = false;
+};
+
+Json layer_list(const image::OciImage& image) {
+    Json layers = Json::array();
+    for (const auto& layer : image.layers)
+        layers.push_back({{"digest", layer.digest.text()},
+                          {"diff_id", layer.diff_id.text()},
+                          {"size_bytes", layer.size_bytes},
+                          {"media_type", layer.media_type}});
+    return layers;
+}
+
+Json facts_of_squashfs(const image::ImageRef& ref) {
+    const UniqueFd fd = sys::open(ref.path, O_RDONLY);
+    const auto info = image::check_squashfs(fd.get(), ref.path);
+    Json facts{{"compressor", info.codec},
+               {"block_size_bytes", info.block_size_bytes},
+               {"inodes", info.inodes},
+               {"size_bytes", info.bytes_used}};
+    if (const auto config = image::read_squashfs_config(fd.get(), ref.path))
+        facts["config"] = image::config_to_json(*config);
+    return facts;
+}
+
+Json facts_of_directory(const image::ImageRef& ref) {
+    Json facts = Json::object();
+    if (const auto text = Root(ref.path).read_file_if_exists(image::kConfigPathInImage))
+        facts["config"] = parse_json(*text, join_path(ref.path, image::kConfigPathInImage));
+    return facts;
+}
+
+Json facts_of(const image::ImageRef& ref, const std::string& store) {
+    Json facts;
+    switch (ref.kind) {
+        case image::RefKind::squashfs:
+            facts = facts_of_squashfs(ref);
+            break;
+        case image::RefKind::directory:
+        case image::RefKind::host:
+            facts = facts_of_directory(ref);
+            break;
+        default: {
+            const auto image = image::open_layered(ref, image::Store::open(store));
+            facts = {{"config", image::config_to_json(image.config)},
+                     {"config_digest", image.config_digest.text()},
+                     {"layers", layer_list(image)}};
+            if (!image.manifest_digest.empty())
+                facts["manifest_digest"] = image.manifest_digest.text();
+        }
+    }
+    facts["image"] = ref.text;
+    facts["kind"] = image::to_string(ref.kind);
+    return facts;
+}
+
+void add_list(std::string& text, const char* label, const Json& values) {
+    if (!values.is_array()) return;
+    for (const auto& value : values)
+        text += fmt::format("{:<12} {}\n", label,
+                            value.is_string() ? value.get<std::string>() : to_text(value));
+}
+
+std::string as_text(const Json& facts) {
+    std::string text =
+        fmt::format("{:<12} {}\n{:<12} {}\n", "image", facts["image"].get<std::string>(), "kind",
+                    facts["kind"].get<std::string>());
+    for (const char* key : {"config_digest", "manifest_digest", "compressor"})
+        if (facts.contains(key))
+            text += fmt::format("{:<12} {}\n", key, facts[key].get<std::string>());
+    if (facts.contains("size_bytes"))
+        text +=
+            fmt::format("{:<12} {}\n", "size", human_bytes(facts["size_bytes"].get<uint64_t>()));
+    const Json layers = facts.value("layers", Json::array());
+    for (const auto& layer : layers)
+        text += fmt::format("{:<12} {} ({})\n", "layer", layer["diff_id"].get<std::string>(),
+                            human_bytes(layer["size_bytes"].get<uint64_t>()));
+    if (!facts.contains("config")) return text + "no configuration inside\n";
+    const Json& document = facts["config"];
+    for (const char* key : {"architecture", "os", "created"})
+        if (document.contains(key))
+            text += fmt::format("{:<12} {}\n", key, document[key].get<std::string>());
+    const Json config = document.value("config", Json::object());
+    add_list(text, "env", config.value("Env", Json::array()));
+    for (const auto& [label, key] :
+         {std::pair{"entrypoint", "Entrypoint"}, std::pair{"cmd", "Cmd"}})
+        if (config.contains(key) && !config[key].is_null())
+            text += fmt::format("{:<12} {}\n", label, to_text(config[key]));
+    for (const auto& [label, key] : {std::pair{"workdir", "WorkingDir"}, std::pair{"user", "User"}})
+        if (config.contains(key) && config[key].is_string() &&
+            !config[key].get<std::string>().empty())
+            text += fmt::format("{:<12} {}\n", label, config[key].get<std::string>());
+    const Json labels = config.value("Labels", Json::object());
+    for (const auto& [key, value] : labels.items())
+        text += fmt::format("{:<12} {}={}\n", "label", key,
+                            value.is_string() ? value.get<std::string>() : "");
+    return text;
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app, Action& action) {
+    auto* command = app.add_subcommand("inspect", "Show an image's configuration and layers");
+    auto options = std::make_shared<Options>();
+    command->add_option("image", options->image, "any image reference")->required();
+    command->add_flag("--json", options->json, "as JSON");
+    command->add_option("-s,--storage", options->store,
+                        "the image store (default: $SLIPWAY_STORE)");
+    command->callback([options, &action] {
+        action = [options] {
+            const Json facts = facts_of(image::parse_image_ref(options->image), options->store);
+            print(options->json ? to_text(facts, 2) + "\n" : as_text(facts));
+            return 0;
+        };
+    });
+}
+
+}  // namespace slipway::cli

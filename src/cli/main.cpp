@@ -1,0 +1,88 @@
+// slipway: the command line. Parses, runs the chosen subcommand, prints errors and chooses the exit
+// status. Must not: do any work of a room itself.
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <exception>
+
+#include "command.hpp"
+#include "slipway/base/error.hpp"
+#include "slipway/base/log.hpp"
+
+namespace slipway::cli {
+namespace {
+
+/// The rank's number as the launcher gave it, for messages.
+void tag_messages_with_rank() {
+    for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
+        if (const char* rank = std::getenv(name)) {
+            log::set_tag(fmt::format("rank {}", rank));
+            return;
+        }
+}
+
+void set_verbosity(int verbose, int quiet) {
+    const int level = static_cast<int>(log::Level::info) + verbose - quiet;
+    const int lowest = static_cast<int>(log::Level::error);
+    const int highest = static_cast<int>(log::Level::debug);
+    log::set_level(static_cast<log::Level>(std::clamp(level, lowest, highest)));
+}
+
+int parse_and_run(int argc, char* argv[]) {
+    CLI::App app{
+        "Slipway builds AI container images without privilege and launches them on clusters.",
+        "slipway"};
+    app.set_version_flag("-V,--version", std::string("slipway ") + SLIPWAY_VERSION);
+    app.require_subcommand(1);
+    app.fallthrough(false);
+    int verbose = 0;
+    int quiet = 0;
+    app.add_flag("-v,--verbose", verbose, "say more (twice: everything)");
+    app.add_flag("-q,--quiet", quiet, "say less (once: warnings and errors; twice: errors)");
+    Action action;
+    add_run(app, action);
+    add_build(app, action);
+    add_bootstrap(app, action);
+    add_convert(app, action);
+    add_images(app, action);
+    add_inspect(app, action);
+    add_rmi(app, action);
+    app.parse_complete_callback([&] { set_verbosity(verbose, quiet); });
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+        if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success))
+            return app.exit(error);
+        const auto chosen = app.get_subcommands();
+        const std::string of = chosen.empty() ? "slipway" : "slipway " + chosen[0]->get_name();
+        throw Error(ErrorKind::usage, error.what()).hint(of + " --help");
+    }
+    set_verbosity(verbose, quiet);
+    return action();
+}
+
+int report(const Error& error) {
+    log::write(log::Level::info, error.render());
+    return error.exit_status();
+}
+
+}  // namespace
+}  // namespace slipway::cli
+
+int main(int argc, char* argv[]) {
+    using slipway::Error;
+    slipway::cli::tag_messages_with_rank();
+    int status = slipway::kExitOwnFailure;
+    try {
+        status = slipway::cli::parse_and_run(argc, argv);
+        slipway::log::repeat_warnings();
+    } catch (const Error& error) {
+        slipway::log::repeat_warnings();
+        status = slipway::cli::report(error);
+    } catch (const std::bad_alloc&) {
+        status = slipway::cli::report(Error(slipway::ErrorKind::internal, "out of memory"));
+    } catch (const std::exception& error) {
+        status = slipway::cli::report(Error(slipway::ErrorKind::internal, error.what()));
+    }
+    return status;
+}

@@ -1,0 +1,79 @@
+// Finds or makes the form of an image that the runtime mounts.
+// Must not: mount anything.
+#include <fmt/core.h>
+
+#include "slipway/base/error.hpp"
+#include "slipway/base/file.hpp"
+#include "slipway/base/log.hpp"
+#include "slipway/base/path.hpp"
+#include "slipway/base/sys.hpp"
+#include "slipway/image/convert.hpp"
+#include "tree_source.hpp"
+
+namespace slipway::image {
+namespace {
+
+// A large image on two processors takes a minute; somebody else may be making it.
+constexpr auto kConvertTimeout = std::chrono::minutes(30);
+
+std::string identity_of(const std::string& path) {
+    auto status = sys::stat_if_exists(AT_FDCWD, path);
+    if (!status) {
+        throw Error(ErrorKind::not_found, fmt::format("there is no {}", slipway::quoted(path)));
+    }
+    return fmt::format("{}:{}:{}:{}.{:09}", status->st_dev, status->st_ino, status->st_size,
+                       status->st_mtim.tv_sec, status->st_mtim.tv_nsec);
+}
+
+/// The squashfs file made from an image of layers, kept in the store under its config's digest,
+/// which fixes the layers' contents, too.
+std::string squashfs_of(const OciImage& image, const ImageRef& ref, const Store& store) {
+    std::string name = fmt::format("squashfs/{}.sqfs", image.config_digest.hex());
+    std::string path = join_path(store.directory(), name);
+    auto made = [&] { return sys::stat_if_exists(AT_FDCWD, path).has_value(); };
+    if (made()) return path;
+    FileLock lock(join_path(store.subdirectory("locks"), "squashfs-" + image.config_digest.hex()),
+                  FileLock::Mode::exclusive, kConvertTimeout);
+    if (made()) return path;
+    store.subdirectory("squashfs");
+    log::info("making a squashfs of {}, once", ref.text);
+    SquashfsReport report = write_squashfs(image, path, {});
+    for (const std::string& warning : report.warnings) log::warning("{}", warning);
+    return path;
+}
+
+}  // namespace
+
+RunnableImage make_runnable(const ImageRef& ref, const Store& store) {
+    RunnableImage runnable;
+    switch (ref.kind) {
+        case RefKind::host:
+            runnable.kind = RunnableImage::Kind::host;
+            runnable.path = "/";
+            break;
+        case RefKind::directory:
+            runnable.kind = RunnableImage::Kind::directory;
+            runnable.path = absolute_path(ref.path);
+            runnable.config = read_directory_config(runnable.path);
+            break;
+        case RefKind::squashfs: {
+            runnable.kind = RunnableImage::Kind::squashfs;
+            runnable.path = absolute_path(ref.path);
+            UniqueFd fd = sys::open(runnable.path, O_RDONLY);
+            check_squashfs(fd.get(), slipway::quoted(ref.path));
+            runnable.config =
+                read_squashfs_config(fd.get(), slipway::quoted(ref.path)).value_or(ImageConfig());
+            break;
+        }
+        default: {
+            OciImage image = open_layered(ref, store);
+            runnable.kind = RunnableImage::Kind::squashfs;
+            runnable.path = squashfs_of(image, ref, store);
+            runnable.config = image.config;
+        }
+    }
+    runnable.identity = identity_of(runnable.path);
+    return runnable;
+}
+
+}  // namespace slipway::image

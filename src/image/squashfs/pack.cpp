@@ -1,0 +1,123 @@
+// A layer's entries in, compressed blocks and a journal out.
+// Must not: decide what of the layer survives (tree.cpp does), nor keep file data in memory.
+#include "pack.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "block_pipeline.hpp"
+#include "slipway/base/digest.hpp"
+#include "slipway/base/error.hpp"
+
+namespace slipway::image::squashfs {
+namespace {
+
+/// Cuts files into blocks; collects their tails in fragment blocks, each distinct tail once.
+class Packer {
+ public:
+    Packer(EntrySource& source, BlockPipeline& pipeline, const SquashfsOptions& options,
+           Progress* progress)
+        : source_(source),
+          pipeline_(pipeline),
+          block_size_(options.block_size_bytes),
+          progress_(progress) {
+        tail_.resize(block_size_);
+    }
+
+    FileData pack_file(const Entry& entry) {
+        FileData data;
+        uint64_t left = entry.size_bytes;
+        for (; left >= block_size_; left -= block_size_) {
+            fill(pipeline_.buffer(), entry);
+            const uint64_t number = pipeline_.submit(block_size_, BlockPipeline::Kind::data);
+            if (data.block_count++ == 0) data.first_block = number;
+        }
+        if (left > 0) add_tail(entry, static_cast<uint32_t>(left), data);
+        return data;
+    }
+
+    void flush() {
+        if (collected_.empty()) return;
+        const auto buffer = pipeline_.buffer();
+        std::memcpy(buffer.data(), collected_.data(), collected_.size());
+        fragments_.push_back(pipeline_.submit(collected_.size(), BlockPipeline::Kind::fragment));
+        collected_.clear();
+    }
+
+    std::vector<uint64_t> take_fragments() { return std::move(fragments_); }
+
+ private:
+    struct TailPlace {
+        uint32_t fragment, offset;
+    };
+
+    void fill(std::span<std::byte> buffer, const Entry& entry) {
+        size_t got = 0;
+        while (got < buffer.size()) {
+            const size_t n = source_.read(buffer.data() + got, buffer.size() - got);
+            if (n == 0)
+                throw Error(ErrorKind::invalid_archive,
+                            fmt::format("{} ends before its {} bytes", slipway::quoted(entry.path),
+                                        entry.size_bytes))
+                    .hint("fetch or build the layer again: it is cut off");
+            got += n;
+        }
+        if (progress_ != nullptr) progress_->add(got);
+    }
+
+    void add_tail(const Entry& entry, uint32_t size, FileData& data) {
+        const std::span<std::byte> tail(tail_.data(), size);
+        fill(tail, entry);
+        Sha256 sha;
+        sha.update(tail.data(), size);
+        const auto full = sha.finish_bytes();
+        std::copy_n(full.begin(), data.tail_hash.size(), data.tail_hash.begin());
+        data.tail_bytes = size;
+        const auto known = tails_.find({data.tail_hash, size});
+        if (known != tails_.end()) {
+            data.fragment = known->second.fragment;
+            data.fragment_offset = known->second.offset;
+            return;
+        }
+        if (collected_.size() + size > block_size_) flush();
+        data.fragment = static_cast<uint32_t>(fragments_.size());
+        data.fragment_offset = static_cast<uint32_t>(collected_.size());
+        collected_.insert(collected_.end(), tail.begin(), tail.end());
+        tails_[{data.tail_hash, size}] = {data.fragment, data.fragment_offset};
+    }
+
+    EntrySource& source_;
+    BlockPipeline& pipeline_;
+    const uint32_t block_size_;
+    Progress* progress_;
+    std::vector<std::byte> tail_, collected_;
+    std::vector<uint64_t> fragments_;
+    std::map<std::pair<Hash, uint32_t>, TailPlace> tails_;
+};
+
+}  // namespace
+
+Pack pack_layer(EntrySource& source, UniqueFd file, const std::string& subject,
+                const SquashfsOptions& options, Progress* progress) {
+    Pack pack;
+    pack.file = std::move(file);
+    pack.subject = subject;
+    BlockPipeline pipeline(pack.file.get(), subject, options);
+    Packer packer(source, pipeline, options, progress);
+    JournalEntry record;
+    while (source.next(record.entry)) {
+        record.data = {};
+        if (record.entry.type == EntryType::file) record.data = packer.pack_file(record.entry);
+        pack.journal.push_back(std::move(record));
+        record.entry = Entry{};
+    }
+    packer.flush();
+    pack.fragments = packer.take_fragments();
+    pack.blocks = pipeline.finish();
+    return pack;
+}
+
+}  // namespace slipway::image::squashfs

@@ -1,0 +1,382 @@
+// Serve a squashfs over FUSE, made for a tree that never changes: no state per open file, infinite
+// timeouts, node ids that are inode references.
+// Must not: install signal handlers, run fusermount, or hold a mount namespace: it ends when
+// /dev/fuse says ENODEV, which the kernel does when the last namespace with this mount is gone.
+#define FUSE_USE_VERSION 35
+
+#include <fmt/format.h>
+#include <fuse3/fuse_lowlevel.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <thread>
+
+#include "reader.hpp"
+#include "slipway/base/fd.hpp"
+#include "slipway/base/log.hpp"
+#include "slipway/base/sys.hpp"
+#include "slipway/image/squashfs.hpp"
+
+namespace slipway::image {
+namespace {
+
+using squashfs::DirectoryCursor;
+using squashfs::DirectoryEntry;
+using squashfs::ImageReader;
+using squashfs::InodeInfo;
+using squashfs::Piece;
+
+constexpr double kForever = 86400.0 * 3650;
+constexpr size_t kCacheBytes = 48u << 20;
+constexpr size_t kLargestReply = 1u << 20;
+constexpr size_t kMostCursors = 256;
+constexpr int kMostWarnings = 3;
+const uint8_t kZeros[kLargestReply] = {};
+
+/// Node ids: FUSE wants 1 for the root; every other is its inode reference, moved by 2.
+class Server {
+ public:
+    explicit Server(const SquashfsServerOptions& options)
+        : options_(options), reader_(options.image_fd, options.subject, kCacheBytes) {
+        if (!S_ISDIR(reader_.root().mode))
+            throw squashfs::damaged(options.subject, "its root is no directory");
+    }
+
+    const ImageReader& reader() const { return reader_; }
+
+    InodeInfo inode(fuse_ino_t node) const {
+        return node == FUSE_ROOT_ID ? reader_.root() : reader_.inode(node - 2);
+    }
+    fuse_ino_t node_of(uint64_t reference) const {
+        return reference == reader_.super().root ? FUSE_ROOT_ID : reference + 2;
+    }
+
+    struct stat describe(const InodeInfo& inode) const {
+        struct stat st = {};
+        st.st_ino = inode.number;
+        st.st_mode = inode.mode;
+        st.st_nlink = inode.links;
+        st.st_uid = options_.show_uid.value_or(inode.uid);
+        st.st_gid = options_.show_gid.value_or(inode.gid);
+        st.st_size = static_cast<off_t>(inode.size_bytes);
+        st.st_blksize = reader_.super().block_size;
+        st.st_blocks = static_cast<blkcnt_t>((inode.size_bytes + 511) / 512);
+        st.st_mtime = st.st_atime = st.st_ctime = inode.mtime;
+        if (S_ISCHR(inode.mode) || S_ISBLK(inode.mode))
+            st.st_rdev = makedev((inode.device & 0xfff00) >> 8,
+                                 (inode.device & 0xff) | ((inode.device >> 12) & 0xfff00));
+        return st;
+    }
+
+    /// Listings are read in pieces: the place where a reply ended is kept for the next request.
+    DirectoryCursor cursor_at(const InodeInfo& directory, uint64_t index) {
+        {
+            const std::lock_guard lock(cursors_mutex_);
+            const auto found = cursors_.find({directory.reference, index});
+            if (found != cursors_.end()) return found->second;
+        }
+        DirectoryCursor cursor = reader_.open_directory(directory);
+        DirectoryEntry entry;
+        for (uint64_t i = 0; i < index && reader_.next_entry(cursor, entry); ++i) continue;
+        return cursor;
+    }
+    void keep_cursor(const InodeInfo& directory, uint64_t index, const DirectoryCursor& cursor) {
+        const std::lock_guard lock(cursors_mutex_);
+        if (cursors_.size() >= kMostCursors) cursors_.clear();
+        cursors_[{directory.reference, index}] = cursor;
+    }
+
+    /// Tell the user of damage, a few times.
+    void warn(const char* text) {
+        if (warnings_.fetch_add(1) < kMostWarnings) log::write(log::Level::warning, text);
+    }
+
+ private:
+    const SquashfsServerOptions& options_;
+    ImageReader reader_;
+    std::mutex cursors_mutex_;
+    std::map<std::pair<uint64_t, uint64_t>, DirectoryCursor> cursors_;
+    std::atomic<int> warnings_{0};
+};
+
+Server& server_of(fuse_req_t request) { return *static_cast<Server*>(fuse_req_userdata(request)); }
+
+/// Run a handler; what it throws becomes the reply. Nothing may pass through libfuse's C code, and
+/// a handler replies as its last act, so that no request is answered twice.
+template <typename Body>
+void answer(fuse_req_t request, Body&& body) {
+    int failure = EIO;
+    try {
+        body(server_of(request));
+        return;
+    } catch (const SysError& error) {
+        failure = error.errno_value() > 0 ? error.errno_value() : EIO;
+        server_of(request).warn(error.what());
+    } catch (const std::bad_alloc&) {
+        failure = ENOMEM;
+    } catch (const std::exception& error) {
+        server_of(request).warn(error.what());
+    }
+    fuse_reply_err(request, failure);
+}
+
+void op_init(void*, fuse_conn_info* connection) {
+    const unsigned wanted = FUSE_CAP_ASYNC_READ | FUSE_CAP_PARALLEL_DIROPS |
+                            FUSE_CAP_CACHE_SYMLINKS | FUSE_CAP_NO_OPEN_SUPPORT |
+                            FUSE_CAP_NO_OPENDIR_SUPPORT;
+    // Plain READDIR: most walks read no attributes, and those that do find them by LOOKUP once.
+    connection->want = wanted & connection->capable;
+    connection->time_gran = 1000000000;
+}
+
+fuse_entry_param entry_for(const Server& server, const InodeInfo& inode) {
+    fuse_entry_param entry = {};
+    entry.ino = server.node_of(inode.reference);
+    entry.attr = server.describe(inode);
+    entry.attr_timeout = entry.entry_timeout = kForever;
+    return entry;
+}
+
+void op_lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
+    answer(request, [&](Server& server) {
+        const InodeInfo directory = server.inode(parent);
+        if (!S_ISDIR(directory.mode)) {
+            fuse_reply_err(request, ENOTDIR);
+            return;
+        }
+        fuse_entry_param entry = {};
+        entry.entry_timeout = kForever;  // of an absent name too
+        if (const auto found = server.reader().lookup(directory, name)) {
+            const InodeInfo inode = server.reader().inode(found->reference);
+            if ((inode.mode & S_IFMT) != found->mode)
+                throw squashfs::damaged(server.reader().subject(),
+                                        "a directory names a file of another type");
+            entry = entry_for(server, inode);
+        }
+        fuse_reply_entry(request, &entry);
+    });
+}
+
+void op_getattr(fuse_req_t request, fuse_ino_t node, fuse_file_info*) {
+    answer(request, [&](Server& server) {
+        const struct stat st = server.describe(server.inode(node));
+        fuse_reply_attr(request, &st, kForever);
+    });
+}
+
+void op_readlink(fuse_req_t request, fuse_ino_t node) {
+    answer(request, [&](Server& server) {
+        const InodeInfo inode = server.inode(node);
+        if (!S_ISLNK(inode.mode)) {
+            fuse_reply_err(request, EINVAL);
+            return;
+        }
+        const std::string target = server.reader().link_target(inode);
+        fuse_reply_readlink(request, target.c_str());
+    });
+}
+
+/// ENOSYS: the kernel asks never again, and keeps the page cache across opens.
+void op_open(fuse_req_t request, fuse_ino_t, fuse_file_info*) { fuse_reply_err(request, ENOSYS); }
+
+void op_readdir(fuse_req_t request, fuse_ino_t node, size_t size, off_t offset, fuse_file_info*) {
+    answer(request, [&](Server& server) {
+        const InodeInfo directory = server.inode(node);
+        if (!S_ISDIR(directory.mode)) {
+            fuse_reply_err(request, ENOTDIR);
+            return;
+        }
+        std::vector<char> reply(std::min(size, kLargestReply));
+        size_t used = 0;
+        auto next = static_cast<uint64_t>(offset);  // 0 and 1 are the dots; entry i is i + 2
+        const auto add = [&](const char* name, uint32_t number, uint32_t mode) {
+            struct stat st = {};
+            st.st_ino = number;
+            st.st_mode = mode;
+            const size_t bytes =
+                fuse_add_direntry(request, reply.data() + used, reply.size() - used, name, &st,
+                                  static_cast<off_t>(next + 1));
+            if (bytes > reply.size() - used) return false;
+            used += bytes;
+            ++next;
+            return true;
+        };
+        bool room = true;
+        if (next == 0) room = add(".", directory.number, S_IFDIR);
+        if (room && next == 1)
+            room = add("..", node == FUSE_ROOT_ID ? directory.number : directory.parent_number,
+                       S_IFDIR);
+        if (room) {
+            DirectoryCursor cursor = server.cursor_at(directory, next - 2);
+            DirectoryCursor before = cursor;
+            DirectoryEntry entry;
+            while (room && server.reader().next_entry(cursor, entry)) {
+                // A name that no path can hold: hide it, the kernel would refuse the whole reply.
+                if (entry.name.find('/') != std::string::npos ||
+                    std::strlen(entry.name.c_str()) != entry.name.size())
+                    ++next;
+                else
+                    room = add(entry.name.c_str(), entry.number, entry.mode);
+                if (room) before = cursor;
+            }
+            if (!room) server.keep_cursor(directory, next - 2, before);
+        }
+        fuse_reply_buf(request, reply.data(), used);
+    });
+}
+
+void op_read(fuse_req_t request, fuse_ino_t node, size_t size, off_t offset, fuse_file_info*) {
+    answer(request, [&](Server& server) {
+        const InodeInfo file = server.inode(node);
+        if (!S_ISREG(file.mode)) {
+            fuse_reply_err(request, S_ISDIR(file.mode) ? EISDIR : EINVAL);
+            return;
+        }
+        const std::vector<Piece> pieces = server.reader().read(file, static_cast<uint64_t>(offset),
+                                                               std::min(size, kLargestReply));
+        std::vector<iovec> parts;
+        parts.reserve(pieces.size());
+        for (const Piece& piece : pieces) {
+            const uint8_t* from = piece.block ? piece.block->data.get() + piece.offset : kZeros;
+            parts.push_back({const_cast<uint8_t*>(from), piece.size_bytes});
+        }
+        fuse_reply_iov(request, parts.data(), static_cast<int>(parts.size()));
+    });
+}
+
+void op_getxattr(fuse_req_t request, fuse_ino_t node, const char* name, size_t size) {
+    answer(request, [&](Server& server) {
+        if (!server.reader().has_xattrs()) {
+            fuse_reply_err(request, ENOSYS);  // the kernel asks never again
+            return;
+        }
+        const auto all = server.reader().xattrs(server.inode(node));
+        const auto found = all.find(name);
+        if (found == all.end())
+            fuse_reply_err(request, ENODATA);
+        else if (size == 0)
+            fuse_reply_xattr(request, found->second.size());
+        else if (size < found->second.size())
+            fuse_reply_err(request, ERANGE);
+        else
+            fuse_reply_buf(request, found->second.data(), found->second.size());
+    });
+}
+
+void op_listxattr(fuse_req_t request, fuse_ino_t node, size_t size) {
+    answer(request, [&](Server& server) {
+        if (!server.reader().has_xattrs()) {
+            fuse_reply_err(request, ENOSYS);
+            return;
+        }
+        std::string names;
+        for (const auto& [name, value] : server.reader().xattrs(server.inode(node)))
+            names.append(name).push_back('\0');
+        if (size == 0)
+            fuse_reply_xattr(request, names.size());
+        else if (size < names.size())
+            fuse_reply_err(request, ERANGE);
+        else
+            fuse_reply_buf(request, names.data(), names.size());
+    });
+}
+
+void op_statfs(fuse_req_t request, fuse_ino_t) {
+    answer(request, [&](Server& server) {
+        const auto& super = server.reader().super();
+        struct statvfs st = {};
+        st.f_bsize = st.f_frsize = super.block_size;
+        st.f_blocks = (super.bytes_used + super.block_size - 1) / super.block_size;
+        st.f_files = super.inodes;
+        st.f_namemax = 255;
+        fuse_reply_statfs(request, &st);
+    });
+}
+
+/// Python asks every file it imports whether it is a terminal.
+void op_ioctl(fuse_req_t request, fuse_ino_t, unsigned, void*, fuse_file_info*, unsigned,
+              const void*, size_t, size_t) {
+    fuse_reply_err(request, ENOTTY);
+}
+
+/// Node ids are found again from themselves: nothing is held that could be forgotten.
+void op_forget(fuse_req_t request, fuse_ino_t, uint64_t) { fuse_reply_none(request); }
+void op_forget_multi(fuse_req_t request, size_t, fuse_forget_data*) { fuse_reply_none(request); }
+
+fuse_lowlevel_ops operations() {
+    fuse_lowlevel_ops ops = {};
+    ops.init = op_init;
+    ops.lookup = op_lookup;
+    ops.forget = op_forget;
+    ops.forget_multi = op_forget_multi;
+    ops.getattr = op_getattr;
+    ops.readlink = op_readlink;
+    ops.open = op_open;
+    ops.opendir = op_open;
+    ops.readdir = op_readdir;
+    ops.read = op_read;
+    ops.getxattr = op_getxattr;
+    ops.listxattr = op_listxattr;
+    ops.statfs = op_statfs;
+    ops.ioctl = op_ioctl;
+    return ops;
+}
+
+/// One thread's loop. libfuse's own loop of threads cancels them, which C++ code does not survive
+/// well; when the device ends every reader of it gets ENODEV, so these need no cancelling.
+void serve_requests(fuse_session* session, std::atomic<int>& failure) {
+    fuse_buf buffer = {};
+    while (!fuse_session_exited(session)) {
+        const int got = fuse_session_receive_buf(session, &buffer);
+        if (got == -EINTR || got == -EAGAIN) continue;
+        if (got <= 0) {
+            if (got < 0 && got != -ENODEV) failure = -got;
+            break;
+        }
+        fuse_session_process_buf(session, &buffer);
+    }
+    std::free(buffer.mem);
+}
+
+struct SessionCloser {
+    void operator()(fuse_session* session) const { fuse_session_destroy(session); }
+};
+
+}  // namespace
+
+std::string fuse_mount_options(int fuse_fd, uint32_t uid, uint32_t gid) {
+    return fmt::format(
+        "fd={},rootmode=40000,user_id={},group_id={},default_permissions,allow_other", fuse_fd, uid,
+        gid);
+}
+
+int serve_squashfs(const SquashfsServerOptions& options) {
+    Server server(options);
+    const fuse_lowlevel_ops ops = operations();
+    char program[] = "slipway";
+    char* arguments[] = {program, nullptr};
+    fuse_args args = FUSE_ARGS_INIT(1, arguments);
+    const std::unique_ptr<fuse_session, SessionCloser> session(
+        fuse_session_new(&args, &ops, sizeof ops, &server));
+    if (!session) throw Error(ErrorKind::internal, "libfuse made no session");
+    // The session closes its descriptor; the caller keeps his.
+    UniqueFd device(::fcntl(options.fuse_fd, F_DUPFD_CLOEXEC, 3));
+    if (!device) throw SysError("cannot duplicate the FUSE device", "fcntl");
+    const std::string place = fmt::format("/dev/fd/{}", device.get());
+    if (fuse_session_mount(session.get(), place.c_str()) != 0)
+        throw Error(ErrorKind::internal, "libfuse does not take an open device");
+    device.release();
+
+    std::atomic<int> failure{0};
+    std::vector<std::thread> threads;
+    for (unsigned i = 1; i < std::max(1u, options.threads); ++i)
+        threads.emplace_back([&] { serve_requests(session.get(), failure); });
+    serve_requests(session.get(), failure);
+    for (std::thread& thread : threads) thread.join();
+    return failure;
+}
+
+}  // namespace slipway::image

@@ -1,0 +1,141 @@
+// One squashfs from layers: pack each, replay the journals, copy the live blocks, write tables.
+// Must not: unpack anything to disk, or leave a file behind when it fails.
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <memory>
+
+#include "output_file.hpp"
+#include "pack.hpp"
+#include "pack_cache.hpp"
+#include "placement.hpp"
+#include "slipway/base/error.hpp"
+#include "slipway/base/file.hpp"
+#include "slipway/base/path.hpp"
+#include "slipway/base/sys.hpp"
+#include "slipway/image/squashfs.hpp"
+#include "tables.hpp"
+#include "tree.hpp"
+
+namespace slipway::image {
+namespace {
+
+using namespace squashfs;
+
+/// The last layer: the configuration document and its directory.
+class ConfigLayer : public EntrySource {
+ public:
+    explicit ConfigLayer(std::string text) : text_(std::move(text)) {
+        const std::string path = kConfigPathInImage;
+        Entry directory;
+        directory.type = EntryType::directory;
+        directory.path = path.substr(0, path.find('/'));
+        directory.mode = 0755;
+        Entry file;
+        file.path = path;
+        file.mode = 0644;
+        file.size_bytes = text_.size();
+        entries_ = {directory, file};
+    }
+    bool next(Entry& entry) override {
+        if (next_ == entries_.size()) return false;
+        entry = entries_[next_++];
+        return true;
+    }
+    size_t read(void* data, size_t size_bytes) override {
+        const size_t part = std::min(size_bytes, text_.size() - position_);
+        std::memcpy(data, text_.data() + position_, part);
+        position_ += part;
+        return part;
+    }
+
+ private:
+    std::string text_;
+    std::vector<Entry> entries_;
+    size_t next_ = 0, position_ = 0;
+};
+
+void check_options(const SquashfsOptions& options) {
+    if (!std::has_single_bit(options.block_size_bytes) || options.block_size_bytes < 4096 ||
+        options.block_size_bytes > (1u << 20))
+        throw Error(ErrorKind::usage,
+                    fmt::format("{} is no squashfs block size", options.block_size_bytes))
+            .hint("give a power of two from 4096 to 1048576");
+}
+
+int64_t newest_mtime(const std::vector<Pack>& packs) {
+    int64_t newest = 0;
+    for (const Pack& pack : packs)
+        for (const JournalEntry& record : pack.journal)
+            newest = std::max(newest, record.entry.mtime);
+    return newest;
+}
+
+/// Pack what is not cached, base first; the configuration last.
+std::vector<Pack> make_packs(const std::vector<LayerInput>& layers, const ImageConfig& config,
+                             const std::string& output, const SquashfsOptions& options) {
+    Progress progress("squashfs: packing layers", 0, Progress::Unit::bytes);
+    PackCache cache(output, options);
+    std::vector<Pack> packs;
+    for (const LayerInput& layer : layers)
+        packs.push_back(cache.get_or_pack(layer, packs.size(), &progress));
+    ConfigLayer source(to_text(config_to_json(config), 2) + "\n");
+    packs.push_back(pack_layer(source, cache.unnamed_file(), output, options, nullptr));
+    const int64_t newest = options.source_date_epoch.value_or(newest_mtime(packs));
+    for (JournalEntry& record : packs.back().journal) record.entry.mtime = newest;
+    progress.finish();
+    return packs;
+}
+
+void copy_runs(const Placement& placement, const std::vector<Pack>& packs, OutputFile& output) {
+    Progress progress("squashfs: copying blocks", placement.end, Progress::Unit::bytes);
+    for (const CopyRun& run : placement.runs) {
+        copy_bytes(packs[run.pack].file.get(), run.from, output.fd(), run.to, run.size_bytes,
+                   output.path());
+        progress.add(run.size_bytes);
+    }
+    output.set_size(placement.end);
+    progress.finish();
+}
+
+}  // namespace
+
+SquashfsReport write_squashfs(const std::vector<LayerInput>& layers, const ImageConfig& config,
+                              const std::string& output, const SquashfsOptions& options) {
+    check_options(options);
+    OutputFile file(output);
+    std::vector<Pack> packs = make_packs(layers, config, output, options);
+
+    Tree tree;
+    for (uint32_t i = 0; i < packs.size(); ++i) tree.apply_layer(std::move(packs[i].journal), i);
+    const LiveTree live = plan_inodes(tree);
+
+    TableInput input{tree, live, {}, packs, options};
+    input.data_start = begin_tables(file, options);
+    input.placement = plan_data(tree, live, packs, options.block_size_bytes, input.data_start);
+    input.modified = options.source_date_epoch.value_or(live.newest_mtime);
+    input.clamp_mtime = options.source_date_epoch;
+    copy_runs(input.placement, packs, file);
+
+    SquashfsReport report;
+    write_tables(file, input, report.warnings);
+    verify_squashfs(file.fd(), output, live.count);
+    file.commit();
+    report.inodes = live.count;
+    report.input_bytes = input.placement.input_bytes;
+    report.duplicate_bytes = input.placement.duplicate_bytes;
+    report.output_bytes = file.size_bytes();
+    return report;
+}
+
+SquashfsReport write_squashfs(const std::vector<LayerOpener>& layers, const ImageConfig& config,
+                              const std::string& output, const SquashfsOptions& options) {
+    std::vector<LayerInput> inputs;
+    for (const LayerOpener& open : layers) inputs.push_back({"", open});
+    return write_squashfs(inputs, config, output, options);
+}
+
+}  // namespace slipway::image

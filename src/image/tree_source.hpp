@@ -1,0 +1,22 @@
+// Images that are one tree: a directory or a squashfs file. Private to the image room.
+#pragma once
+
+#include "slipway/image/convert.hpp"
+
+namespace slipway::image {
+
+/// A tree with its configuration. The stream leaves out the config document, which every writer
+/// adds in its own form.
+struct TreeImage {
+    LayerOpener open;
+    ImageConfig config;
+};
+
+/// Open a directory or squashfs reference. In a directory the calling user's files become root's,
+/// as an ordinary user's tree is meant; other owners stay.
+TreeImage open_tree_image(const ImageRef& ref);
+
+/// The config document of an image directory; an empty config if there is none.
+ImageConfig read_directory_config(const std::string& directory);
+
+}  // namespace slipway::image

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Run one benchmark: ours, a peer and the limit in one run, as an ordinary user.
+# Usage: tests/bench/run.sh startup|convert|train [ARGUMENTS...]
+set -euo pipefail
+top=$(cd "$(dirname "$0")/../.." && pwd)
+# shellcheck source=../lib/ordinary-user.sh
+. "$top/tests/lib/ordinary-user.sh"
+name=${1:?usage: tests/bench/run.sh startup|convert|train [ARGUMENTS...]}
+shift
+[ -f "$top/tests/bench/$name.py" ] || { echo "no benchmark '$name' (startup, convert, train)" >&2; exit 2; }
+bash "$top/packaging/install-deps.sh" build run bench
+ordinary_user_setup "$top"
+cd "$source_dir"
+as_user cmake --preset release >/dev/null
+as_user cmake --build build/release -- -j "$(nproc)"
+as_user mkdir -p build/bench
+as_user env SLIPWAY_BUILD_DIR="$source_dir/build/release" SLIPWAY_BENCH_DIR="$source_dir/build/bench" \
+    python3 -B "tests/bench/$name.py" "$@"

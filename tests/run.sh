@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Install what is missing, build, run every test as an ordinary user, and close with ctest's summary.
+# Usage: tests/run.sh [CTEST ARGUMENTS...]    for example: tests/run.sh -R unit/base
+set -euo pipefail
+top=$(cd "$(dirname "$0")/.." && pwd)
+# shellcheck source=lib/ordinary-user.sh
+. "$top/tests/lib/ordinary-user.sh"
+
+bash "$top/packaging/install-deps.sh" build run test bench
+ordinary_user_setup "$top"
+cd "$source_dir"
+echo "== building as $run_user in $source_dir/build/ci"
+as_user cmake --preset ci >/dev/null
+as_user cmake --build build/ci -- -j "$(nproc)"
+echo "== testing as $run_user"
+as_user ctest --test-dir build/ci --output-on-failure -j "$(nproc)" "$@"
