@@ -6,6 +6,10 @@ endif()
 
 add_library(slipway_options INTERFACE)
 target_compile_options(slipway_options INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wno-missing-field-initializers)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # False with std::string and std::optional when optimising, GCC 12 (PR 105329, PR 105562).
+    target_compile_options(slipway_options INTERFACE -Wno-maybe-uninitialized -Wno-restrict)
+endif()
 if(SLIPWAY_WERROR)
     target_compile_options(slipway_options INTERFACE -Werror)
 endif()
