@@ -88,6 +88,7 @@ std::string plugin_path(const std::string& name) {
 std::unique_ptr<Communicator> load_plugin(const std::string& name) {
     const std::string path = plugin_path(name);
     prepare_bundle_environment(name);
+    prepare_for_user_namespace(name);
     // Global, because Open MPI's own components expect its symbols in the global scope. Never
     // closed: MPI libraries leave handlers and threads behind.
     void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
