@@ -49,7 +49,7 @@ RunnableImage make_runnable(const ImageRef& ref, const Store& store) {
     switch (ref.kind) {
         case RefKind::host:
             runnable.kind = RunnableImage::Kind::host;
-            runnable.path = "/";
+            runnable.path = std::string(1, '/');  // GCC 12 warns falsely about = "/"
             break;
         case RefKind::directory:
             runnable.kind = RunnableImage::Kind::directory;

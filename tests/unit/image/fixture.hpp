@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "slipway/base/error.hpp"
 #include "slipway/base/file.hpp"
 #include "slipway/base/path.hpp"
 #include "slipway/base/process.hpp"
@@ -133,6 +134,18 @@ inline std::string output_of(std::vector<std::string> argv) {
     CommandResult result = run_command(options);
     REQUIRE(result.status.success());
     return result.output;
+}
+
+/// Return the error that an action throws; none fails the test.
+template <typename Action>
+Error error_of(Action action) {
+    try {
+        action();
+    } catch (const Error& error) {
+        return error;
+    }
+    FAIL("no error was thrown");
+    return Error(ErrorKind::internal, "unreachable");
 }
 
 /// A scratch directory of one test case.

@@ -66,17 +66,6 @@ void require_same(const std::vector<Item>& a, const std::vector<Item>& b) {
     }
 }
 
-template <typename Action>
-Error error_of(Action action) {
-    try {
-        action();
-    } catch (const Error& error) {
-        return error;
-    }
-    FAIL("no error was thrown");
-    return Error(ErrorKind::internal, "unreachable");
-}
-
 }  // namespace
 
 TEST_CASE("layer: what was written is read back, in each compression") {

@@ -10,16 +10,6 @@ using namespace slipway;
 using namespace slipway::image;
 
 namespace {
-template <typename Action>
-Error error_of(Action action) {
-    try {
-        action();
-    } catch (const Error& error) {
-        return error;
-    }
-    FAIL("no error was thrown");
-    return Error(ErrorKind::internal, "unreachable");
-}
 mode_t mode_of(const std::string& path) { return status_of(path).st_mode & 07777; }
 bool is_whiteout(const std::string& path) {
     return S_ISCHR(status_of(path).st_mode) && status_of(path).st_rdev == 0;
