@@ -6,7 +6,9 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 
+#include <chrono>
 #include <cstdlib>
+#include <thread>
 #include <vector>
 
 #include "slipway/base/error.hpp"
@@ -50,6 +52,12 @@ class PluginCommunicator final : public Communicator {
     void finish() override { call(table_->finish); }
     void abort(int exit_status) override {
         if (world_.size == 1) return;
+        // Some MPIs wait for the launcher's answer, which never comes if it is the launcher that
+        // is ill.
+        std::thread([exit_status] {
+            std::this_thread::sleep_for(std::chrono::seconds(5));
+            std::_Exit(exit_status);
+        }).detach();
         table_->abort(exit_status);
         std::_Exit(exit_status);  // if the MPI has let us come back
     }
