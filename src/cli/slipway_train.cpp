@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <optional>
+#include <string>
 
 #include "slipway/base/error.hpp"
 #include "slipway/base/file.hpp"
@@ -42,14 +43,23 @@ void set_up(CLI::App& app, Arguments& arguments) {
     app.add_option("--batch-size", options.batch_size, "Images a step, over all ranks")
         ->capture_default_str();
     app.add_option("--lr", options.learning_rate, "Learning rate")->capture_default_str();
+    app.add_option("--schedule", options.schedule,
+                   "Learning rate over the epochs: cosine (down to nothing) or constant")
+        ->check(CLI::IsMember({"cosine", "constant"}))
+        ->capture_default_str();
     app.add_option("--momentum", options.momentum, "Momentum")->capture_default_str();
     app.add_option("--weight-decay", options.weight_decay, "Weight decay")->capture_default_str();
+    app.add_flag("!--no-augment", options.augment,
+                 "Train on the images as they are, without random deformations");
     app.add_option("--seed", options.seed, "Seed of initial weights and of the images' order")
         ->capture_default_str();
     app.add_option("--checkpoint", options.checkpoint, "File or directory to save progress in");
     app.add_option("--checkpoint-every", options.checkpoint_every, "Epochs between checkpoints")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
+    app.add_option("--stop-after", options.stop_after,
+                   "End after this epoch, to go on later with --resume")
+        ->check(CLI::NonNegativeNumber);
     app.add_flag("--resume", options.resume,
                  "Go on from the checkpoint; without one, start from the beginning");
     app.add_option("--threads", options.threads,
@@ -113,8 +123,8 @@ void write_json(const Arguments& arguments, const train::TrainReport& report,
 int run(const Arguments& arguments, std::unique_ptr<train::Communicator>& communicator) {
     if (arguments.list_primitives) return print_primitives(arguments.options);
     communicator = train::connect(arguments.connect);
-    const train::World world = communicator->world();
     const train::TrainReport report = train::train(arguments.options, *communicator);
+    const train::World& world = communicator->world();
     if (world.rank == 0) {
         if (!arguments.json_path.empty()) write_json(arguments, report, world);
         fmt::print("throughput {:.0f} images/s\n", report.images_per_second);
@@ -156,7 +166,10 @@ int main(int argc, char* argv[]) {
     } catch (const std::exception& error) {
         failure = Error(ErrorKind::internal, error.what());
     }
-    std::fputs(failure->render().c_str(), stderr);
+    std::string who = log::program() + ": ";
+    if (communicator && communicator->world().size > 1)
+        who += fmt::format("rank {}: ", communicator->world().rank);
+    std::fputs((who + failure->render()).c_str(), stderr);
     std::fflush(stderr);
     if (communicator) communicator->abort(failure->exit_status());
     return failure->exit_status();

@@ -4,7 +4,9 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include "slipway/base/error.hpp"
 #include "slipway/base/log.hpp"
@@ -103,7 +105,9 @@ TrainReport train(const TrainOptions& options, Communicator& communicator) {
     report.arena_bytes = trainer.planned_bytes();
     const auto start = Clock::now();
     int steps_not_timed = kStepsNotTimed;
-    while (epoch < options.epochs) {
+    const int last =
+        options.stop_after > 0 ? std::min(options.stop_after, options.epochs) : options.epochs;
+    while (epoch < last) {
         const double images = trainer.timed_images(), seconds = trainer.timed_seconds();
         const Score score = trainer.train_epoch(epoch, steps_not_timed);
         ++epoch;
@@ -112,7 +116,10 @@ TrainReport train(const TrainOptions& options, Communicator& communicator) {
         const double rate = elapsed > 0 ? (trainer.timed_images() - images) / elapsed : 0;
         if (!speaker) continue;
         report_epoch(options, epoch, score, rate);
-        const bool due = epoch == options.epochs || epoch % options.checkpoint_every == 0;
+        if (!std::isfinite(report.train_loss))
+            throw Error(ErrorKind::invalid_data, "training has diverged: the loss is no number")
+                .hint("use a smaller --lr");
+        const bool due = epoch == last || epoch % options.checkpoint_every == 0;
         if (!path.empty() && due) write_checkpoint(path, trainer.snapshot(epoch));
     }
     report.seconds = std::chrono::duration<double>(Clock::now() - start).count();

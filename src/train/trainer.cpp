@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <numbers>
 
 #include "slipway/base/digest.hpp"
 #include "slipway/base/error.hpp"
@@ -32,6 +33,12 @@ Overlap choose_overlap(const TrainOptions& options, int threads, const World& wo
     // costs least. Between nodes the network works while we compute, if a CPU is left to drive it.
     if (world.local_size == world.size) return Overlap::end;
     return has_spare_cpu(threads) ? Overlap::thread : Overlap::inlined;
+}
+
+// Half a cosine from the full rate to nothing, over all epochs.
+double learning_rate_at(const TrainOptions& options, double progress) {
+    if (options.schedule == "constant") return options.learning_rate;
+    return options.learning_rate * 0.5 * (1 + std::cos(progress * std::numbers::pi));
 }
 
 }  // namespace
@@ -78,8 +85,9 @@ void Trainer::initialize() {
         const auto spec = std::find_if(specs.begin(), specs.end(),
                                        [&](const ParameterSpec& s) { return s.name == name; });
         std::vector<float> canonical(static_cast<size_t>(element_count(spec->dims)), 0.0f);
-        if (spec->fan_in > 0) {  // uniform with the variance of He et al. 2015
-            const double bound = std::sqrt(6.0 / static_cast<double>(spec->fan_in));
+        if (spec->fan_in >
+            0) {  // uniform, a third of the variance of He et al. 2015: no wild start
+            const double bound = std::sqrt(2.0 / static_cast<double>(spec->fan_in));
             Random random(options_.seed, static_cast<uint64_t>(spec - specs.begin()));
             for (float& value : canonical)
                 value = static_cast<float>((2 * random.uniform() - 1) * bound);
@@ -153,23 +161,28 @@ void Trainer::restore(const Checkpoint& checkpoint, const std::string& subject) 
     }
 }
 
-void Trainer::train_step(std::span<const uint32_t> global_batch, Score& score) {
+void Trainer::train_step(std::span<const uint32_t> global_batch, double rate, Score& score) {
     const World& world = communicator_.world();
     const auto batch_size = static_cast<int64_t>(global_batch.size());
     const Part part = part_of(batch_size, world.rank, world.size);
     cpu::LossState& loss = executor_.loss();
     loss.valid = part.size();
     loss.scale = 1.0f / static_cast<float>(batch_size);
-    gather(dataset_, dataset_.train,
-           global_batch.subspan(static_cast<size_t>(part.first), static_cast<size_t>(part.size())),
-           executor_.input(), loss.labels.data());
+    const auto mine =
+        global_batch.subspan(static_cast<size_t>(part.first), static_cast<size_t>(part.size()));
+    if (options_.augment) {
+        gather_augmented(dataset_, dataset_.train, mine, AugmentOptions{}, deformation_key_,
+                         executor_.input(), loss.labels.data());
+    } else {
+        gather(dataset_, dataset_.train, mine, executor_.input(), loss.labels.data());
+    }
 
     executor_.forward();
     reducer_->start();
     executor_.backward([&](size_t end) { reducer_->ready(end); });
     reducer_->finish();
     sgd_step(values_.data(), velocity_.data(), gradients_.sum, values_.size(),
-             {static_cast<float>(options_.learning_rate), static_cast<float>(options_.momentum),
+             {static_cast<float>(rate), static_cast<float>(options_.momentum),
               static_cast<float>(options_.weight_decay)});
     score.loss += loss.loss_sum;
     score.correct += static_cast<double>(loss.correct);
@@ -185,12 +198,16 @@ Score Trainer::all_ranks(Score score) {
 Score Trainer::train_epoch(int epoch, int& steps_not_timed) {
     const std::vector<uint32_t> order = epoch_order(options_.seed, epoch, dataset_.train.count);
     const auto batch = static_cast<size_t>(options_.batch_size);
+    deformation_key_ = Random(options_.seed, static_cast<uint64_t>(epoch)).next();
     Score score;
     Clock::time_point start = Clock::now();
     size_t timed_from = 0;
     for (size_t first = 0; first < order.size(); first += batch) {
         const size_t count = std::min(batch, order.size() - first);
-        train_step({order.data() + first, count}, score);
+        const double progress =
+            epoch + static_cast<double>(first) / static_cast<double>(order.size());
+        const double rate = learning_rate_at(options_, progress / options_.epochs);
+        train_step({order.data() + first, count}, rate, score);
         if (steps_not_timed > 0) {
             --steps_not_timed;
             start = Clock::now();

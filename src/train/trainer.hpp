@@ -47,7 +47,7 @@ class Trainer {
 
  private:
     void check_layouts() const;
-    void train_step(std::span<const uint32_t> global_batch, Score& score);
+    void train_step(std::span<const uint32_t> global_batch, double rate, Score& score);
     Score all_ranks(Score score);
 
     TrainOptions options_;
@@ -59,6 +59,7 @@ class Trainer {
     std::vector<float> velocity_;
     ReduceBuffer gradients_;
     std::unique_ptr<GradientReducer> reducer_;
+    uint64_t deformation_key_ = 0;  ///< of the epoch
     double timed_images_ = 0;
     double timed_seconds_ = 0;
 };

@@ -12,13 +12,16 @@ namespace slipway::train {
 struct TrainOptions {
     std::string model;  ///< a name of model_names()
     std::string data;   ///< a directory with files in MNIST's format, plain or gzip
-    int epochs = 20;
+    int epochs = 30;
+    int stop_after = 0;  ///< end after this epoch, as if interrupted; 0: never
     std::string strategy = "allreduce";
     std::string device = "cpu";
     int batch_size = 64;  ///< over all ranks: the result does not depend on their number
     double learning_rate = 0.05;
+    std::string schedule = "cosine";  ///< cosine (down to nothing over the epochs) or constant
     double momentum = 0.9;
     double weight_decay = 1e-4;
+    bool augment = true;  ///< deform training images at random
     uint64_t seed = 1;
     std::string checkpoint;    ///< file or directory; "": none
     int checkpoint_every = 1;  ///< epochs

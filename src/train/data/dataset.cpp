@@ -116,4 +116,16 @@ void gather(const Dataset& dataset, const LabelledImages& images, std::span<cons
     }
 }
 
+void gather_augmented(const Dataset& dataset, const LabelledImages& images,
+                      std::span<const uint32_t> indices, const AugmentOptions& options,
+                      uint64_t key, float* pixels, int32_t* labels) {
+    const auto size = static_cast<size_t>(element_count(images.shape));
+    std::vector<float> plain(size);
+    for (uint32_t index : indices) {
+        gather(dataset, images, {&index, 1}, plain.data(), labels++);
+        augment(plain.data(), pixels, images.shape, dataset.scaled[0], key + index, options);
+        pixels += size;
+    }
+}
+
 }  // namespace slipway::train

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "train/data/augment.hpp"
 #include "train/graph.hpp"
 
 namespace slipway::train {
@@ -46,5 +47,10 @@ Part part_of(int64_t count, int rank, int size);
 /// Fill `pixels` and `labels` with the images at `indices`, scaled.
 void gather(const Dataset& dataset, const LabelledImages& images, std::span<const uint32_t> indices,
             float* pixels, int32_t* labels);
+
+/// The same with every image deformed at random; `key` names the epoch and the seed.
+void gather_augmented(const Dataset& dataset, const LabelledImages& images,
+                      std::span<const uint32_t> indices, const AugmentOptions& options,
+                      uint64_t key, float* pixels, int32_t* labels);
 
 }  // namespace slipway::train

@@ -15,8 +15,8 @@ namespace {
 
 // LeNet as Caffe made it known (20 and 50 channels, 500 hidden units). Its 5×5 kernels without
 // padding are made for 28×28 images: two such convolutions leave nothing of an 8×8 one. Images
-// below 16 pixels therefore get 3×3 kernels with padding, which is cheaper and more exact than
-// enlarging the image. ReLU comes after pooling: the result is the same, the work a quarter.
+// below 16 pixels therefore get 3×3 kernels with padding, which is cheaper than enlarging the image
+// and as exact. ReLU comes after pooling: the result is the same, the work a quarter.
 Graph lenet(const Shape& image, int64_t classes) {
     const bool small = std::min(image[1], image[2]) < 16;
     const int64_t kernel = small ? 3 : 5;
