@@ -76,7 +76,8 @@ class Executor {
         if (line.size() <= kWidth) return line;
         size_t end = kWidth;
         while (end > 0 && (static_cast<unsigned char>(line[end]) & 0xC0) == 0x80) --end;
-        return line.substr(0, end) + " ...";
+        line.resize(end);
+        return line.append(" ...");
     }
 
     void announce(const Step& step, bool cached) {

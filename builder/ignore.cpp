@@ -167,11 +167,10 @@ bool IgnorePatterns::may_take_back_below(const std::string& directory) const {
 
 bool match_wildcard(const std::string& pattern, std::string_view path) {
     // COPY's sources know no "**": two stars are one.
-    std::string single;
+    std::string single(starts_with(pattern, "!") ? "\\" : "");
     for (const char c : pattern)
         if (c != '*' || single.empty() || single.back() != '*') single += c;
     // Brackets and escapes are the same as in ignore patterns.
-    if (single[0] == '!') single.insert(0, "\\");
     const IgnorePatterns compiled({single}, "source");
     return compiled.matches(std::string(path)) &&
            std::count(single.begin(), single.end(), '/') ==
