@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import tempfile
 import unittest
 
 from slipway_test import SlipwayTest, main, program
@@ -122,8 +123,8 @@ class RunTest(SlipwayTest):
         self.assertEqual(sorted(os.listdir(root)), before)
 
     def test_links_of_the_image_stay_inside(self):
-        outside = self.path("outside")
-        os.mkdir(outside)
+        outside = tempfile.mkdtemp(dir="/var/tmp", prefix="slipway-outside-")  # no default bind shows it
+        self.addCleanup(os.rmdir, outside)
         os.symlink(outside, os.path.join(self.root, "link"))
         self.write("data/file", "of the host\n")
         for kind, image in self.images():
@@ -138,7 +139,7 @@ class RunTest(SlipwayTest):
 
     def test_environment(self):
         env = {"LD_PRELOAD": "", "LD_LIBRARY_PATH": "/host/lib", "PYTHONPATH": "/host/py", "SLURM_PROCID": "3",
-               "OMP_NUM_THREADS": "2", "MODULEPATH": "/host/modules", "FROM_HOST": "yes"}
+               "OMP_NUM_THREADS": "2", "MODULEPATH": "/host/modules", "FROM_HOST": "yes", "HOME": "/home/not-bound"}
         result = self.slipway("run", "--set-env", "A=1", "--set-env", "A=2", "--set-env", "PYTHONPATH", self.root, "--",
                               "env", env=env)
         got = dict(line.split("=", 1) for line in self.assert_succeeds(result).stdout.splitlines())

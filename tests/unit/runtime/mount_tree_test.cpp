@@ -34,7 +34,8 @@ void in_namespace(const std::string& root, bool read_only,
         body(mounts);
         return 0;
     });
-    CHECK(wait_forked(child).success());
+    const bool success = wait_forked(child).success();
+    CHECK(success);
 }
 
 void require(bool condition, const char* what) {
