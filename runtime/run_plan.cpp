@@ -172,10 +172,12 @@ RunPlan plan_run(const RunSpec& spec, const HostFacts& facts, const RunnableImag
     plan.mounts.push_back(image_step(spec, image));
     for (auto& step : plan_defaults(facts)) plan.mounts.push_back(std::move(step));
     const auto binds = plan_binds(spec, facts);
-    const std::string home = visible_through(binds)(facts.home) ? facts.home : "/";
-    plan.mounts.push_back(file_step("/etc/passwd", passwd_text(facts, home)));
-    plan.mounts.push_back(file_step("/etc/group", group_text(facts)));
+    const size_t files_at = plan.mounts.size();
     plan.mounts.insert(plan.mounts.end(), binds.begin(), binds.end());
+    const std::string home = visible_through(plan.mounts)(facts.home) ? facts.home : "/";
+    const auto files = {file_step("/etc/passwd", passwd_text(facts, home)),
+                        file_step("/etc/group", group_text(facts))};
+    plan.mounts.insert(plan.mounts.begin() + static_cast<std::ptrdiff_t>(files_at), files);
     for (const auto& [name, value] :
          plan_environment(spec, facts.environment, image.config, visible_through(plan.mounts)))
         plan.environment.push_back(name + "=" + value);

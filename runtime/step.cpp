@@ -102,9 +102,18 @@ int run_init(const StepRequest& request, const UniqueFd& keeper, const UniqueFd&
     ::umask(022);  // as every builder: the layer must not depend on the caller's
     StepRoot root(request);
     ForkedChild command = fork_child([&]() -> int { become_command(request, root, input); });
-    const ExitStatus status = wait_as_init(command);
-    end_all_others();
-    root.tidy();
+    const auto close = [&root] {
+        end_all_others();
+        root.tidy();
+    };
+    ExitStatus status;
+    try {
+        status = wait_as_init(command);
+    } catch (const Error&) {  // the command could not be started
+        close();
+        throw;
+    }
+    close();
     sys::write_all(result.get(), &status, sizeof status, "the step's result");
     return 0;
 }

@@ -42,11 +42,9 @@ void add_build(CLI::App& app, Action& action) {
     command
         ->add_option("--build-arg", build.build_args,
                      "KEY=VALUE, or KEY for the environment's value")
-        ->expected(1)
-        ->take_all();
+        ->allow_extra_args(false);
     command->add_option("--preload", build.preload, "add a part of Slipway: train")
-        ->expected(1)
-        ->take_all();
+        ->allow_extra_args(false);
     command->add_option("--target", build.target, "stop at this stage");
     command->add_flag("--no-cache", build.no_cache, "run every step again");
     command->add_option("--network", options->network, "host or none, for RUN")

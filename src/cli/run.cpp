@@ -43,11 +43,9 @@ void add_run(CLI::App& app, Action& action) {
     command
         ->add_option("-b,--bind", options->binds,
                      "SRC[:DST[:OPTIONS]]: show a file or directory of the host")
-        ->expected(1)
-        ->take_all();
+        ->allow_extra_args(false);
     command->add_option("--set-env,--env", options->env, "KEY=VALUE, or KEY for the host's value")
-        ->expected(1)
-        ->take_all();
+        ->allow_extra_args(false);
     command->add_option("-c,--cd", options->directory, "initial directory inside");
     command->add_flag("-w,--write", options->run.write, "let the command change a directory image");
     command->add_option("--session", options->run.session,

@@ -176,8 +176,9 @@ struct LayerWriter::State {
         buffer.clear();
     }
     void put(const void* data, size_t size) {
-        if (buffer.size() + size > kBufferBytes) flush();
-        if (size > kBufferBytes / 2) {
+        const bool direct = size > kBufferBytes / 2;
+        if (direct || buffer.size() + size > kBufferBytes) flush();
+        if (direct) {
             diff_hash.update(data, size);
             compressor->put(data, size);
         } else {

@@ -5,7 +5,10 @@
 #include <fcntl.h>
 
 #include <cstdlib>
+#include <sstream>
 
+#include "slipway/base/error.hpp"
+#include "slipway/base/file.hpp"
 #include "slipway/base/path.hpp"
 #include "slipway/base/sys.hpp"
 
@@ -13,6 +16,22 @@ namespace slipway::train {
 
 std::string program_directory() {
     return std::string(parent_path(sys::readlinkat(AT_FDCWD, "/proc/self/exe")));
+}
+
+void prepare_for_user_namespace(const std::string& transport) {
+    std::string map;
+    try {
+        map = read_file("/proc/self/uid_map");
+    } catch (const Error&) {
+        return;  // no user namespaces here
+    }
+    unsigned long inside = 0, outside = 0, count = 0;
+    std::istringstream(map) >> inside >> outside >> count;
+    if (count == 4294967295UL) return;  // the initial one
+    if (transport == "openmpi") ::setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
+    // UCX's posix transport opens /proc/PID/fd/N of its peers and fails outright when it may not;
+    // its sysv transport is as quick.
+    ::setenv("UCX_TLS", "^posix,cma", 0);
 }
 
 void prepare_bundle_environment(const std::string& transport) {

@@ -6,7 +6,9 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 
+#include <chrono>
 #include <cstdlib>
+#include <thread>
 #include <vector>
 
 #include "slipway/base/error.hpp"
@@ -50,6 +52,12 @@ class PluginCommunicator final : public Communicator {
     void finish() override { call(table_->finish); }
     void abort(int exit_status) override {
         if (world_.size == 1) return;
+        // Some MPIs wait for the launcher's answer, which never comes if it is the launcher that
+        // is ill.
+        std::thread([exit_status] {
+            std::this_thread::sleep_for(std::chrono::seconds(5));
+            std::_Exit(exit_status);
+        }).detach();
         table_->abort(exit_status);
         std::_Exit(exit_status);  // if the MPI has let us come back
     }
@@ -88,6 +96,7 @@ std::string plugin_path(const std::string& name) {
 std::unique_ptr<Communicator> load_plugin(const std::string& name) {
     const std::string path = plugin_path(name);
     prepare_bundle_environment(name);
+    prepare_for_user_namespace(name);
     // Global, because Open MPI's own components expect its symbols in the global scope. Never
     // closed: MPI libraries leave handlers and threads behind.
     void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);

@@ -15,18 +15,15 @@ namespace {
 
 // LeNet as Caffe made it known (20 and 50 channels, 500 hidden units). Its 5×5 kernels without
 // padding are made for 28×28 images: two such convolutions leave nothing of an 8×8 one. Images
-// below 16 pixels therefore get 3×3 kernels with padding and keep their size after the second
-// convolution, which is cheaper than enlarging the image and as exact. ReLU comes after pooling:
-// the result is the same, the work a quarter.
+// below 16 pixels therefore get 3×3 kernels with padding, which is cheaper than enlarging the image
+// and as exact. ReLU comes after pooling: the result is the same, the work a quarter.
 Graph lenet(const Shape& image, int64_t classes) {
     const bool small = std::min(image[1], image[2]) < 16;
     const int64_t kernel = small ? 3 : 5;
     const int64_t padding = small ? 1 : 0;
     Graph graph("lenet", image);
     graph.convolution("conv1", 20, kernel, padding).max_pool("pool1", 2, 2).relu("relu1");
-    graph.convolution("conv2", 50, kernel, padding);
-    if (!small) graph.max_pool("pool2", 2, 2);
-    graph.relu("relu2");
+    graph.convolution("conv2", 50, kernel, padding).max_pool("pool2", 2, 2).relu("relu2");
     graph.inner_product("fc1", 500).relu("relu3").inner_product("fc2", classes);
     return graph;
 }

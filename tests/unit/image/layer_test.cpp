@@ -81,6 +81,24 @@ TEST_CASE("layer: what was written is read back, in each compression") {
     }
 }
 
+TEST_CASE("layer: files of every size keep their bytes and their order") {
+    Scratch scratch;
+    std::vector<Item> items;
+    uint32_t state = 1;
+    for (const size_t size : {1, 511, 512, 513, 102200, 131071, 131072, 131073, 200000, 262143,
+                              262144, 262145, 300000, 700001, 5}) {
+        std::string data(size, '\0');
+        for (char& byte : data)
+            byte = static_cast<char>((state = state * 1664525 + 1013904223) >> 24);
+        items.push_back(file("f" + std::to_string(items.size()), data));
+    }
+    for (auto compression :
+         {LayerCompression::none, LayerCompression::gzip, LayerCompression::zstd}) {
+        write_layer(scratch / "layer", items, compression);
+        require_same(read_layer(scratch / "layer"), items);
+    }
+}
+
 TEST_CASE("layer: compressions agree on the diff id and gzip on its bytes") {
     Scratch scratch;
     Layer plain = write_layer(scratch / "a", mixed_tree(), LayerCompression::none);

@@ -1,0 +1,225 @@
+# `slipway run` on the kernel: directories and squashfs files, binds, environment, errors, exit status.
+# Must not: run as root; every case leaves nothing behind (checked by SlipwayTest).
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import unittest
+
+from slipway_test import SlipwayTest, main, program
+from small_root import make_root, make_squashfs
+
+
+class RunTest(SlipwayTest):
+    def setUp(self):
+        super().setUp()
+        self.root = make_root(self.path("root"))
+
+    def images(self):
+        """Yield each kind of image with its name."""
+        yield "directory", self.root
+        yield "squashfs", make_squashfs(self.root, self.path("image.sqfs"))
+
+    def sh(self, image, script, *options, **more):
+        return self.slipway("run", *options, image, "--", "sh", "-c", script, **more)
+
+    def test_exit_status_is_the_commands_own(self):
+        for kind, image in self.images():
+            for session in ("none", "exit"):
+                with self.subTest(kind, session=session):
+                    self.assert_status(self.sh(image, "exit 7", f"--session={session}"), 7)
+                    self.assert_status(self.sh(image, "kill -TERM $$", f"--session={session}"), 128 + signal.SIGTERM)
+                    self.assertEqual(self.sh(image, "cat /etc/image", f"--session={session}").stdout, "small root\n")
+
+    def test_the_command_runs_in_our_pid(self):
+        process = subprocess.Popen([program(), "run", self.root, "--", "sh", "-c", "echo $$"], env=self.env,
+                                   stdout=subprocess.PIPE, text=True)
+        self.assertEqual(int(process.communicate(timeout=30)[0]), process.pid)
+
+    def test_a_signal_reaches_the_command(self):
+        for kind, image in self.images():
+            with self.subTest(kind):
+                process = subprocess.Popen([program(), "run", image, "--", "sh", "-c",
+                                            "trap 'echo stopped; exit 9' TERM; echo ready; while :; do sleep 0.05; done"],
+                                           env=self.env, stdout=subprocess.PIPE, text=True)
+                self.assertEqual(process.stdout.readline(), "ready\n")
+                process.terminate()
+                self.assertEqual(process.communicate(timeout=30)[0], "stopped\n")
+                self.assertEqual(process.returncode, 9)
+
+    def test_ids_are_the_callers(self):
+        for kind, image in self.images():
+            with self.subTest(kind):
+                result = self.sh(image, "id -u; id -g; id -un; cat /etc/passwd")
+                lines = result.stdout.splitlines()
+                self.assertEqual(lines[:2], [str(os.getuid()), str(os.getgid())], result)
+                self.assertIn(f":x:{os.getuid()}:{os.getgid()}:", result.stdout)
+
+    def test_images_are_read_only(self):
+        for kind, image in self.images():
+            with self.subTest(kind):
+                result = self.sh(image, "touch /new; touch /usr/new; touch /etc/new; ls /")
+                self.assertEqual(result.stderr.count("Read-only file system"), 3, result)
+        self.assertNotIn("new", os.listdir(self.root))
+
+    def test_write(self):
+        self.assert_succeeds(self.sh(self.root, "echo text > /usr/new && mkdir /made", "--write"))
+        self.assertTrue(os.path.isdir(os.path.join(self.root, "made")))
+        image = make_squashfs(self.root, self.path("image.sqfs"))
+        self.assert_fails(self.sh(image, "true", "--write"), "cannot write to", "slipway convert")
+
+    def test_default_mounts(self):
+        for kind, image in self.images():
+            with self.subTest(kind):
+                result = self.sh(image, "ls /dev/null /dev/shm /dev/pts -d; cat /proc/self/stat; ls /sys/kernel; "
+                                        "cat /etc/resolv.conf /etc/hosts")
+                self.assert_succeeds(result)
+                for name in ("/etc/resolv.conf", "/etc/hosts"):
+                    if os.path.exists(name):
+                        with open(name) as file:
+                            self.assertIn(file.read(), result.stdout)
+
+    def test_binds(self):
+        data = self.path("data")
+        os.mkdir(data)
+        self.write("data/file", "of the host\n")
+        for kind, image in self.images():
+            with self.subTest(kind):
+                result = self.sh(image, "cat /opt/file; touch /opt/by-rank", "-b", f"{data}:/opt")
+                self.assertEqual(self.assert_succeeds(result).stdout, "of the host\n")
+                os.unlink(os.path.join(data, "by-rank"))
+                result = self.sh(image, "cat /opt/file; touch /opt/x", "-b", f"{data}:/opt:ro")
+                self.assertIn("Read-only", result.stderr)
+                self.assertEqual(os.listdir(data), ["file"])
+                result = self.sh(image, "cat /etc/image", "-b", f"{data}/file:/etc/image")
+                self.assertEqual(result.stdout, "of the host\n")
+
+    def test_bind_where_the_image_has_nothing(self):
+        self.write("data/file", "of the host\n")
+        for kind, image in self.images():
+            with self.subTest(kind):
+                result = self.sh(image, "cat /data/file /data/deep/er/file /usr/share/new/file /opt/one; ls /usr/share; "
+                                        "cat /etc/image; touch /data/x; touch /y",
+                                 "-b", self.path("data") + ":/data", "-b", self.path("data") + ":/data/deep/er",
+                                 "-b", self.path("data") + ":/usr/share/new", "-b", self.path("data/file") + ":/opt/one")
+                self.assertEqual(result.stdout.count("of the host\n"), 4, result)
+                self.assertIn("words-39", result.stdout)
+                self.assertIn("small root", result.stdout)
+                self.assertIn("cannot touch '/y': Read-only file system", result.stderr)
+                os.unlink(self.path("data/x"))
+        self.assertFalse(os.path.exists(os.path.join(self.root, "data")))
+        self.assertFalse(os.path.exists(os.path.join(self.root, "usr/share/new")))
+
+    def test_an_image_without_any_mount_point(self):
+        root = self.path("bare")
+        make_root(root, etc_files=False)
+        for name in ("dev", "proc", "sys", "tmp"):
+            os.rmdir(os.path.join(root, name))
+        before = sorted(os.listdir(root))
+        for image in (root, make_squashfs(root, self.path("bare.sqfs"))):
+            result = self.sh(image, "ls -d /dev/null /proc/self /sys/kernel /tmp && id -un && cat /etc/image")
+            self.assert_succeeds(result)
+        self.assertEqual(sorted(os.listdir(root)), before)
+
+    def test_links_of_the_image_stay_inside(self):
+        outside = tempfile.mkdtemp(dir="/var/tmp", prefix="slipway-outside-")  # no default bind shows it
+        self.addCleanup(os.rmdir, outside)
+        os.symlink(outside, os.path.join(self.root, "link"))
+        self.write("data/file", "of the host\n")
+        for kind, image in self.images():
+            with self.subTest(kind):
+                self.assert_succeeds(self.sh(image, "cat /link/sub/file", "-b", self.path("data") + ":/link/sub"))
+        self.assertEqual(os.listdir(outside), [])
+
+    def test_a_missing_source(self):
+        result = self.sh(self.root, "true", "-b", self.path("absent") + ":/opt")
+        self.assert_fails(result, "cannot bind", "requested by: --bind, argument 1", "try:")
+        self.assert_succeeds(self.sh(self.root, "true", "-b", self.path("absent") + ":/opt:optional"))
+
+    def test_environment(self):
+        env = {"LD_PRELOAD": "", "LD_LIBRARY_PATH": "/host/lib", "PYTHONPATH": "/host/py", "SLURM_PROCID": "3",
+               "OMP_NUM_THREADS": "2", "MODULEPATH": "/host/modules", "FROM_HOST": "yes", "HOME": "/home/not-bound"}
+        result = self.slipway("run", "--set-env", "A=1", "--set-env", "A=2", "--set-env", "PYTHONPATH", self.root, "--",
+                              "env", env=env)
+        got = dict(line.split("=", 1) for line in self.assert_succeeds(result).stdout.splitlines())
+        self.assertEqual((got["SLURM_PROCID"], got["OMP_NUM_THREADS"], got["A"], got["FROM_HOST"]), ("3", "2", "2", "yes"))
+        self.assertEqual(got["PYTHONPATH"], "/host/py")
+        self.assertEqual(got["HOME"], "/")
+        for name in ("LD_LIBRARY_PATH", "MODULEPATH", "LD_PRELOAD"):
+            self.assertNotIn(name, got)
+
+    def test_directory(self):
+        self.assertEqual(self.sh(self.root, "pwd").stdout, "/\n")
+        self.assertEqual(self.sh(self.root, "pwd", "--cd", "/usr/share").stdout, "/usr/share\n")
+        self.assert_fails(self.sh(self.root, "pwd", "--cd", "/nowhere"), "/nowhere", "--cd")
+
+    def test_commands_that_cannot_run(self):
+        for kind, image in self.images():
+            with self.subTest(kind):
+                self.assert_fails(self.slipway("run", image, "--", "no-such"), "no-such", "PATH searched: /usr/local/sbin",
+                                  status=127)
+                self.assert_fails(self.slipway("run", image, "--", "/etc/image"), "no execute permission", status=126)
+                self.assert_fails(self.slipway("run", image), "no command to run", "slipway run IMAGE -- COMMAND")
+        script = os.path.join(self.root, "usr/bin/script")
+        with open(script, "w") as file:
+            file.write("#!/no/interpreter\n")
+        os.chmod(script, 0o755)
+        self.assert_fails(self.slipway("run", self.root, "--", "script"), "/no/interpreter", status=127)
+        with open(script, "w") as file:
+            file.write("echo plain text: $1\n")
+        self.assertEqual(self.slipway("run", self.root, "--", "script", "runs").stdout, "plain text: runs\n")
+
+    def test_inherited_descriptors_survive_and_ours_do_not_leak(self):
+        for kind, image in self.images():
+            with self.subTest(kind):
+                reader, writer = os.pipe()
+                result = subprocess.run([program(), "run", image, "--", "bash", "-c",
+                                         f"ls /proc/$$/fd; echo through >&{writer}"],
+                                        env=self.env, stdout=subprocess.PIPE, text=True, pass_fds=[writer], timeout=60)
+                os.close(writer)
+                self.assertEqual(os.read(reader, 100), b"through\n")
+                self.assertEqual(os.read(reader, 100), b"", "a process of the session kept the pipe open")
+                os.close(reader)
+                own = {"0", "1", "2", str(writer), "255"}
+                self.assertEqual(set(result.stdout.split()) - own, set(), result)
+
+    def test_output_ends_with_the_command(self):
+        image = make_squashfs(self.root, self.path("image.sqfs"))
+        result = self.sh(image, "(sleep 30 >/dev/null 2>&1 &) ; echo done; echo $! > /dev/null", timeout=10)
+        self.assertEqual(result.stdout, "done\n")
+        subprocess.run(["pkill", "-u", str(os.getuid()), "-x", "sleep"], check=False)
+
+    def test_dry_run_starts_nothing(self):
+        plan = self.slipway("run", "--dry-run", "-b", self.root + ":/opt", self.root, "--", "no-such").json()
+        self.assertEqual(plan["argv"], ["no-such"])
+        self.assertEqual(plan["mounts"][0]["kind"], "image-directory")
+        self.assertEqual(plan["mounts"][-1]["origin"], "--bind, argument 1")
+
+    def test_the_host_as_image(self):
+        result = self.slipway("run", "/", "--", "pwd")
+        self.assertEqual(self.assert_succeeds(result).stdout.strip(), self.path("").rstrip("/"))
+        result = self.slipway("run", "-b", self.root + ":/mnt", "/", "--", "cat", "/mnt/etc/image")
+        self.assertEqual(self.assert_succeeds(result).stdout, "small root\n")
+
+    def test_a_truncated_image(self):
+        image = make_squashfs(self.root, self.path("image.sqfs"))
+        os.truncate(image, os.path.getsize(image) // 2)
+        result = self.sh(image, "true")
+        self.assert_fails(result, "image.sqfs")
+
+    def test_entrypoint_and_command_of_an_image(self):
+        os.mkdir(os.path.join(self.root, ".slipway"))
+        with open(os.path.join(self.root, ".slipway/image.json"), "w") as file:
+            json.dump({"architecture": "amd64", "os": "linux", "rootfs": {"type": "layers", "diff_ids": []},
+                       "config": {"Entrypoint": ["echo", "entry"], "Cmd": ["default"], "Env": ["FROM_IMAGE=1"],
+                                  "WorkingDir": "/usr/share"}}, file)
+        for kind, image in self.images():
+            with self.subTest(kind):
+                self.assertEqual(self.slipway("run", image).stdout, "entry default\n")
+                self.assertEqual(self.sh(image, "echo $FROM_IMAGE; pwd").stdout, "1\n/usr/share\n")
+
+
+if __name__ == "__main__":
+    unittest.TestCase.maxDiff = None
+    main()

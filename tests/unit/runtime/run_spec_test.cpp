@@ -1,0 +1,74 @@
+// What `slipway run` accepts, and how it words what it does not.
+// Must not: need an image or a namespace.
+#include "run_spec.hpp"
+
+#include "catch.hpp"
+#include "slipway/base/error.hpp"
+
+using namespace slipway;
+using namespace slipway::runtime;
+
+namespace {
+
+BindSpec bind_of(const std::string& text) {
+    RunOptions options;
+    options.binds = {{text, "--bind, argument 1"}};
+    return make_run_spec(options).binds.at(0);
+}
+
+std::string error_of(const RunOptions& options) {
+    try {
+        make_run_spec(options);
+    } catch (const Error& error) {
+        CHECK(error.kind() == ErrorKind::usage);
+        return error.render();
+    }
+    return "no error";
+}
+
+}  // namespace
+
+TEST_CASE("a bind has a source, a destination and options") {
+    CHECK(bind_of("/data").destination == "/data");
+    CHECK(bind_of("/data:/mnt/x/").destination == "/mnt/x");
+    CHECK(bind_of("/data:/a/../b").destination == "/b");
+    CHECK(bind_of("/data::ro").destination == "/data");
+    CHECK(bind_of("/data:/x:ro").read_only);
+    CHECK_FALSE(bind_of("/data:/x:rw").read_only);
+    CHECK(bind_of("/data:/x:ro,optional").optional);
+    CHECK(bind_of("relative:/x").source.front() == '/');
+}
+
+TEST_CASE("a malformed bind is refused with its origin") {
+    const char* text =
+        GENERATE("", ":/x", "/a:b", "/a:/b:ro:x", "/a:/b:nosuch", "/a:/", "/a:/b:ro,");
+    CAPTURE(text);
+    RunOptions options;
+    options.binds = {{text, "--bind, argument 3"}};
+    const std::string message = error_of(options);
+    CHECK_THAT(message, ContainsSubstring("requested by: --bind, argument 3"));
+    CHECK_THAT(message, ContainsSubstring("try: write SRC[:DST[:OPTIONS]]"));
+}
+
+TEST_CASE("a setting has a value or takes the host's") {
+    RunOptions options;
+    options.env = {{"A=b=c", "x"}, {"B", "x"}, {"C=", "x"}};
+    const RunSpec spec = make_run_spec(options);
+    CHECK(spec.env[0].name == "A");
+    CHECK(spec.env[0].value == "b=c");
+    CHECK_FALSE(spec.env[1].value.has_value());
+    CHECK(spec.env[2].value == "");
+    options.env = {{"=x", "--set-env, argument 1"}};
+    CHECK_THAT(error_of(options), ContainsSubstring("the variable has no name"));
+}
+
+TEST_CASE("sessions and directories") {
+    RunOptions options;
+    CHECK(make_run_spec(options).share_session);
+    options.session = "none";
+    CHECK_FALSE(make_run_spec(options).share_session);
+    options.session = "mine";
+    CHECK(make_run_spec(options).session_name == "mine");
+    options.directory = "not/absolute";
+    CHECK_THAT(error_of(options), ContainsSubstring("--cd"));
+}
