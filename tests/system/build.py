@@ -53,7 +53,11 @@ class BuildTest(SlipwayTest):
         layout = os.path.join(self.store, "oci")
         with open(os.path.join(layout, "index.json")) as file:
             index = json.load(file)
-        blob = lambda digest: json.load(open(os.path.join(layout, "blobs", "sha256", digest.split(":")[1])))
+
+        def blob(digest):
+            with open(os.path.join(layout, "blobs", "sha256", digest.split(":")[1])) as document:
+                return json.load(document)
+
         for manifest in index["manifests"]:
             if manifest["annotations"]["org.opencontainers.image.ref.name"] == name + ":latest":
                 return blob(blob(manifest["digest"])["config"]["digest"])
