@@ -37,7 +37,8 @@ struct SquashfsReport {
 /// Opens one layer's stream of entries; called once, base first.
 using LayerOpener = std::function<std::unique_ptr<EntrySource>()>;
 
-/// A layer and what identifies its contents (its diff id; "": do not keep its pack).
+/// A layer and what identifies its contents, as the start of a file name (the hexadecimal diff id; "":
+/// do not keep its pack).
 struct LayerInput {
     std::string key;
     LayerOpener open;
