@@ -25,6 +25,13 @@ namespace slipway::builder {
 namespace {
 
 constexpr const char* kHostPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// mmdebstrap's own /dev gives terminals to a user that is no part of our user namespace.
+constexpr const char* kDeviceHook =
+    "set -e; mkdir -p \"$1/dev/pts\" \"$1/dev/shm\"; "
+    "for d in null zero full random urandom tty; do "
+    "[ -e \"/dev/$d\" ] || continue; : > \"$1/dev/$d\"; mount --bind \"/dev/$d\" \"$1/dev/$d\"; "
+    "done; "
+    "mount -t devpts -o newinstance,ptmxmode=0666,mode=620 devpts \"$1/dev/pts\"";
 constexpr const char* kAptHelper = "/usr/lib/apt/apt-helper";
 
 std::string require_mmdebstrap() {
@@ -137,6 +144,7 @@ class Bootstrap {
         require_keyrings();
         apt_options_ = host_apt_options();
         log::info("bootstrapping {} from {}", options_.suite, sources_[0].uri);
+        log::info("downloading and installing packages, about a minute");
         install();
         const image::Layer layer = write_layer();
         return store_.tag(name_, make_config(distribution_of(options_.suite, host)), {layer});
@@ -158,19 +166,23 @@ class Bootstrap {
         // Downloaded packages come from and go to the store's cache, so that a second bootstrap
         // downloads only what is new; hard links, for they lie on one file system.
         const std::string cache = packages_;
+        const std::string keep = "for f in \"$1\"/var/cache/apt/archives/*.deb; do [ ! -e \"$f\" ] || "
+                                 "cp -l -n \"$f\" '" + cache + "/'; done";
         std::vector<std::string> argv = {
             program_,
             "--mode=root",
             "--variant=" + options_.variant,
             "--format=directory",
-            "--skip=download/empty,essential/unlink,check/qemu",
+            "--skip=download/empty,essential/unlink,check/qemu,chroot/mount/dev,chroot/mount/sys",
             "--aptopt=APT::Sandbox::User \"root\"",
+            std::string("--setup-hook=") + kDeviceHook,
             "--setup-hook=mkdir -p \"$1/var/cache/apt/archives\"; for f in '" + cache +
                 "'/*.deb; do [ ! -e \"$f\" ] || cp -l \"$f\" \"$1/var/cache/apt/archives/\"; done",
-            "--customize-hook=for f in \"$1\"/var/cache/apt/archives/*.deb; do [ ! -e \"$f\" ] || "
-            "cp -l -n \"$f\" '" + cache + "/'; done",
+            "--extract-hook=" + keep,
+            "--customize-hook=" + keep,
             "--customize-hook=rm -f \"$1/etc/apt/apt.conf.d/99mmdebstrap\""};
         for (const std::string& option : apt_options_) argv.push_back("--aptopt=" + option);
+        if (!log::enabled(log::Level::verbose)) argv.push_back("--quiet");
         if (!options_.include.empty()) argv.push_back("--include=" + join(options_.include, ","));
         argv.push_back(options_.suite);
         argv.push_back(root_);
@@ -179,7 +191,7 @@ class Bootstrap {
     }
 
     std::vector<std::string> environment() const {
-        std::vector<std::string> result = {fmt::format("PATH={}", kHostPath), "HOME=/root",
+        std::vector<std::string> result = {fmt::format("PATH={}", kHostPath), "HOME=" + place_.path(),
                                            "LC_ALL=C.UTF-8", "DEBIAN_FRONTEND=noninteractive",
                                            "TMPDIR=" + place_.path()};
         for (const char* name : {"http_proxy", "https_proxy", "ftp_proxy", "no_proxy", "HTTP_PROXY",
