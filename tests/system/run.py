@@ -227,6 +227,13 @@ class RunTest(SlipwayTest):
         result = self.in_own_namespace('mount -t tmpfs none /dev\n"$slipway" run --session=none "$1" -- true', image)
         self.assert_fails(result, "/dev/fuse", "slipway convert")
 
+    def test_no_home_directory(self):
+        for kind, image in self.images():
+            with self.subTest(kind):
+                result = self.sh(image, "cat /etc/image", env={"HOME": "/home/not/there", "SLIPWAY_STORE": None,
+                                                               "XDG_DATA_HOME": None})
+                self.assertEqual(self.assert_succeeds(result).stdout, "small root\n")
+
     def test_nested(self):
         """A container inside a container: the program and its libraries are bound into the outer one."""
         result = self.slipway("run", "/", "--", program(), "run", self.root, "--", "cat", "/etc/image")
