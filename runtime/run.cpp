@@ -35,7 +35,9 @@ image::Store open_store(const std::string& directory, const image::ImageRef& ref
 RunPlan plan(const RunOptions& options) {
     const RunSpec spec = make_run_spec(options);
     const image::ImageRef ref = image::parse_image_ref(options.image);
-    const image::RunnableImage image = image::make_runnable(ref, image::Store::open(options.store));
+    std::optional<TempDir> place;
+    const image::RunnableImage image =
+        image::make_runnable(ref, open_store(options.store, ref, place));
     return plan_run(spec, probe_host(spec), image);
 }
 
