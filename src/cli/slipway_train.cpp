@@ -1,10 +1,12 @@
 // The program slipway-train: command line in, report out.
 // Must not: train; it only words options, errors and results.
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <optional>
 #include <string>
 
@@ -144,9 +146,20 @@ void set_verbosity(int verbosity) {
     }
 }
 
+// OpenMP threads that wait for work spin for milliseconds by default; where other programs want the
+// CPU too, that made a step up to seventy times slower. The library reads its settings when it is
+// loaded, before main(), hence the second start.
+void limit_spinning(char* argv[]) {
+    if (std::getenv("GOMP_SPINCOUNT") != nullptr || std::getenv("OMP_WAIT_POLICY") != nullptr)
+        return;
+    ::setenv("GOMP_SPINCOUNT", "1000", 1);
+    ::execv("/proc/self/exe", argv);  // if it fails, we go on as we are
+}
+
 }  // namespace
 
 int main(int argc, char* argv[]) {
+    limit_spinning(argv);
     log::set_program("slipway-train");
     CLI::App app("Train a neural network on one or many processes.", "slipway-train");
     Arguments arguments;

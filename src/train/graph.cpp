@@ -98,4 +98,13 @@ std::vector<ParameterSpec> Graph::parameters() const {
     return specs;
 }
 
+int64_t multiply_adds(const Graph& graph) {
+    int64_t total = 0;
+    for (const Node& node : graph.nodes()) {
+        if (node.kind == OpKind::convolution || node.kind == OpKind::inner_product)
+            total += element_count(node.output) * weight_of(node).fan_in;
+    }
+    return total;
+}
+
 }  // namespace slipway::train

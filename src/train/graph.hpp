@@ -60,6 +60,9 @@ class Graph {
     std::vector<Node> nodes_;
 };
 
+/// Multiply-adds of one image's forward pass.
+int64_t multiply_adds(const Graph& graph);
+
 /// The weight of an operator that has one.
 ParameterSpec weight_of(const Node& node);
 ParameterSpec bias_of(const Node& node);

@@ -17,6 +17,9 @@ namespace slipway::train {
 
 namespace {
 
+// About a millisecond of work.
+constexpr int64_t kMultiplyAddsPerThread = 40'000'000;
+
 // What identifies the node and the CPUs of a rank.
 struct Placement {
     char node[72];
@@ -43,7 +46,7 @@ Placement own_placement() {
 
 }  // namespace
 
-int choose_threads(int requested, Communicator& communicator) {
+int choose_threads(int requested, int64_t step_multiply_adds, Communicator& communicator) {
     const Placement mine = own_placement();
     std::vector<Placement> all(static_cast<size_t>(communicator.world().size));
     communicator.all_gather(&mine, sizeof mine, all.data());
@@ -54,7 +57,9 @@ int choose_threads(int requested, Communicator& communicator) {
         CPU_AND(&common, &mine.cpus, &other.cpus);
         if (std::strcmp(mine.node, other.node) == 0 && CPU_COUNT(&common) > 0) ++sharers;
     }
-    return std::max(1, CPU_COUNT(&mine.cpus) / std::max(1, sharers));
+    const int share = CPU_COUNT(&mine.cpus) / std::max(1, sharers);
+    const int64_t worth = step_multiply_adds / kMultiplyAddsPerThread;
+    return static_cast<int>(std::clamp<int64_t>(worth, 1, std::max(1, share)));
 }
 
 void apply_threads(int threads) {

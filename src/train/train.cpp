@@ -89,7 +89,10 @@ TrainReport train(const TrainOptions& options, Communicator& communicator) {
     const bool speaker = communicator.world().rank == 0;
     const Dataset dataset = read_dataset(options.data);
     const Graph graph = model_for(options, dataset);
-    const int threads = choose_threads(options.threads, communicator);
+    // Forward and backward are three times the forward pass.
+    const int64_t step_work =
+        3 * multiply_adds(graph) * options.batch_size / communicator.world().size;
+    const int threads = choose_threads(options.threads, step_work, communicator);
     apply_threads(threads);
     Trainer trainer(options, dataset, graph, threads, communicator);
     if (speaker) announce(graph, dataset, options, threads, trainer, communicator.world());

@@ -229,7 +229,7 @@ class Damage(FormatsTest):
         os.mkdir(self.path("small"))
         # A small file system that an ordinary user can make: a tmpfs in a user namespace.
         script = ('mount -t tmpfs -o size=8m none "$1" && cd "$1" || exit 99; "$2" convert "$3" "$4"; status=$?; '
-                  'find . -type f -o -mindepth 1 -type d -empty | sort; exit $status')
+                  'find . -mindepth 1 \\( -type f -o -type d -empty \\) | sort; exit $status')
         for destination in ("out", "out.sqfs", "oci:out", "store:x"):
             with self.subTest(destination):
                 result = run([require_program("unshare"), "--user", "--map-root-user", "--mount", "sh", "-c", script, "sh",

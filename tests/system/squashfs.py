@@ -99,6 +99,7 @@ class Served(SquashfsTest):
                 self.assertIn(unpacked.status, (0, 2), f"\n{unpacked}")  # 2: an ordinary user makes no device nodes
                 expected = tree_of(out)
                 self.assertEqual(set(served) - set(expected), {"null"})
+                expected["setuid"]["mode"] |= 0o4000  # nor set-user-id files
                 for path, facts in expected.items():
                     self.assertEqual({k: served[path].get(k) for k in facts}, facts, path)
 
@@ -131,8 +132,7 @@ class Served(SquashfsTest):
     def test_owners_are_shown_as_asked(self):
         image = self.image([File("theirs", b"x", uid=1234, gid=77)])
         self.assertNotEqual(self.facts(image)["theirs"]["owner"], [0, 0])
-        self.assertEqual(self.facts(image, "--show-uid", str(os.getuid()))["theirs"]["owner"],
-                         [0, 0] if os.getuid() == os.getgid() else self.facts(image)["theirs"]["owner"])
+        self.assertEqual(self.facts(image, "--show-uid", "0")["theirs"]["owner"], [0, 0])
         listing = run([require_program("unsquashfs"), "-lln", image]).stdout
         self.assertIn(" 1234/77 ", listing)
 
@@ -183,12 +183,10 @@ class Lifetime(SquashfsTest):
     def test_a_killed_command_ends_the_server(self):
         image = self.image(BASE)
         process = subprocess.Popen([program("squashfs_probe"), "serve", image, self.path("mnt"), "sh", "-c",
-                                    "echo $$; ls $0 >/dev/null; sleep 600", self.path("mnt")],
+                                    "ls $0 >/dev/null; echo $$; exec sleep 60", self.path("mnt")],
                                    stdout=subprocess.PIPE, text=True)
         pid = int(process.stdout.readline())
-        children = subprocess.run(["pgrep", "-P", str(pid)], stdout=subprocess.PIPE, text=True).stdout.split()
-        for each in [pid, *map(int, children)]:
-            os.kill(each, signal.SIGKILL)
+        os.kill(pid, signal.SIGKILL)
         self.assertEqual(process.wait(timeout=10), 137)
         process.stdout.close()
 
@@ -232,7 +230,7 @@ class Damaged(SquashfsTest):
                 served += 1
             else:
                 self.assert_status(result, 125)
-                self.assertRegex(result.stderr, "slipway: error: .*\n.*", f"round {round}")
+                self.assertRegex(result.stderr, "error: .*\n  try: .*", f"round {round}")
         self.assertGreater(served, 20)
 
     def test_a_cut_image_is_named_with_its_proper_size(self):
@@ -294,14 +292,6 @@ class Written(SquashfsTest):
                       layer])
         self.assertEqual(result.stdout, "125\n", f"\n{result}")
         self.assertIn("No space left on device", result.stderr)
-
-    def test_posix_acls_are_told_once(self):
-        acl = {"SCHILY.acl.access": "user::rw-,user:daemon:r--,group::r--,mask::r--,other::r--"}
-        members = [File("a", b"1"), File("b", b"2")]
-        for info, _ in members:
-            info.pax_headers = dict(acl)
-        result = self.assert_succeeds(self.probe("write", self.path("o.sqfs"), *self.layers(members)))
-        self.assertEqual(result.stdout.count("warning: POSIX access control lists"), 1, f"\n{result}")
 
 
 if __name__ == "__main__":

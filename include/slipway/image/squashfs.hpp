@@ -19,7 +19,7 @@ struct SquashfsOptions {
     SquashfsCodec codec = SquashfsCodec::zstd;
     int level = 0;  ///< 0: the codec's usual one (zstd 3, gzip 6)
     uint32_t block_size_bytes = 128 << 10;
-    unsigned threads = 0;  ///< 0: as many as there are processors
+    unsigned threads = 0;                      ///< 0: as many as there are processors
     std::optional<int64_t> source_date_epoch;  ///< no file is newer, and the image is this old
     /// Keep each layer's compressed blocks here, by LayerInput::key, so that it is compressed once;
     /// "": nothing is kept. The files may be removed at any time.
@@ -76,16 +76,20 @@ struct SquashfsServerOptions {
     int fuse_fd = -1;   ///< an open /dev/fuse that is or will be mounted; owned by the caller
     int image_fd = -1;  ///< the squashfs file
     std::string subject;
-    std::optional<uint32_t>
-        show_uid;  ///< show every file as this user's (overlay over FUSE needs mapped owners)
+    /// Show every file as this user's (overlay over FUSE needs mapped owners): an id of the user
+    /// namespace in which /dev/fuse is mounted, so 0 where the caller is mapped to root.
+    std::optional<uint32_t> show_uid;
     std::optional<uint32_t> show_gid;
     unsigned threads = 2;
 };
 /// The mount options that go with the server:
 /// "fd=N,rootmode=40000,user_id=U,group_id=G,default_permissions,allow_other".
 std::string fuse_mount_options(int fuse_fd, uint32_t uid, uint32_t gid);
-/// Serve until the file system is unmounted or its last mount namespace has ended. Returns 0, or an
-/// errno.
+/// Serve until the file system is unmounted or its last mount namespace has ended; the calling
+/// process must not itself be in one that holds the mount. Installs no signal handlers. Keeps at
+/// most 64 MiB of decompressed metadata and 48 MiB of data blocks. A damaged image gives EIO
+/// inside. Returns 0, or an errno of /dev/fuse. Throws before the first reply only:
+/// Error(invalid_image).
 int serve_squashfs(const SquashfsServerOptions& options);
 
 }  // namespace slipway::image

@@ -28,6 +28,39 @@ const CodecRow& row_of(SquashfsCodec codec) {
     throw Error(ErrorKind::internal, "unknown codec");
 }
 
+/// libsquashfs's lz4 hands back results that are larger than their input, and its metadata writer
+/// stores them; unsquashfs calls such an image corrupt. This one says "not compressible" instead.
+struct NeverLarger {
+    sqfs_compressor_t face;  // first: libsquashfs hands back its address
+    Compressor inner;
+
+    static NeverLarger* of(const void* face) {
+        return static_cast<NeverLarger*>(const_cast<void*>(face));
+    }
+    static sqfs_s32 do_block(sqfs_compressor_t* face, const sqfs_u8* in, sqfs_u32 size,
+                             sqfs_u8* out, sqfs_u32 outsize) {
+        sqfs_compressor_t* inner = of(face)->inner.get();
+        const sqfs_s32 packed = inner->do_block(inner, in, size, out, outsize);
+        return packed > 0 && static_cast<sqfs_u32>(packed) >= size ? 0 : packed;
+    }
+    static Compressor wrap(Compressor inner) {
+        auto* self = new NeverLarger{{}, std::move(inner)};
+        self->face.base.destroy = [](sqfs_object_t* face) { delete of(face); };
+        self->face.get_configuration = [](const sqfs_compressor_t* face,
+                                          sqfs_compressor_config_t* config) {
+            of(face)->inner->get_configuration(of(face)->inner.get(), config);
+        };
+        self->face.write_options = [](sqfs_compressor_t* face, sqfs_file_t* file) {
+            return of(face)->inner->write_options(of(face)->inner.get(), file);
+        };
+        self->face.read_options = [](sqfs_compressor_t* face, sqfs_file_t* file) {
+            return of(face)->inner->read_options(of(face)->inner.get(), file);
+        };
+        self->face.do_block = do_block;
+        return Compressor(&self->face);
+    }
+};
+
 const char* describe(int result) {
     switch (result) {
         case SQFS_ERROR_ALLOC:
@@ -75,7 +108,7 @@ Compressor make_compressor(const SquashfsOptions& options) {
         throw Error(ErrorKind::unsupported,
                     fmt::format("this build's libsquashfs cannot compress with {}", row.name))
             .hint("choose another codec: zstd, gzip, xz, lz4");
-    return Compressor(compressor);
+    return NeverLarger::wrap(Compressor(compressor));
 }
 
 }  // namespace slipway::image::squashfs

@@ -268,10 +268,6 @@ void op_getxattr(fuse_req_t request, fuse_ino_t node, const char* name, size_t s
 
 void op_listxattr(fuse_req_t request, fuse_ino_t node, size_t size) {
     answer(request, [&](Server& server) {
-        if (!server.reader().has_xattrs()) {
-            fuse_reply_err(request, ENOSYS);
-            return;
-        }
         std::string names;
         for (const auto& [name, value] : server.reader().xattrs(server.inode(node)))
             names.append(name).push_back('\0');

@@ -17,6 +17,7 @@ TEST_CASE("LeNet on 28×28 has the shapes and the parameters it is known for") {
     int64_t total = 0;
     for (const auto& spec : graph.parameters()) total += element_count(spec.dims);
     CHECK(total == 431080);
+    CHECK(multiply_adds(graph) == 576 * 25 * 20 + 64 * 500 * 50 + 800 * 500 + 500 * 10);
 }
 
 TEST_CASE("both models take small, large and oblong images") {
