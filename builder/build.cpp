@@ -231,7 +231,7 @@ class Build {
     void write_output(BuildReport& report, std::optional<int64_t> epoch) {
         image::SquashfsOptions squashfs;
         squashfs.source_date_epoch = epoch;
-        const auto written = image::write_squashfs(report.image, options_.output, squashfs);
+        const auto written = image::write_squashfs(report.image, options_.output, store_, squashfs);
         for (const std::string& warning : written.warnings) log::warning("{}", warning);
         report.squashfs_bytes = written.output_bytes;
     }

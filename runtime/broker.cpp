@@ -38,12 +38,16 @@ struct Namespaces {
 /// Set-up was cut off by a signal. There is nothing to report: whoever waits asks again.
 struct CutOff {};
 
+bool has_ended(const UniqueFd& process) {
+    pollfd ended{process.get(), POLLIN, 0};
+    return ::poll(&ended, 1, 0) > 0;
+}
+
 /// Runs in a process of its own, which ends as soon as it has handed over its mount namespace.
 int make_mount_namespace(const RunPlan& plan, FuseServer* server, const UniqueFd& answer,
                          const UniqueFd& broker) {
     sys::set_parent_death_signal(SIGKILL);
-    pollfd gone{broker.get(), POLLIN, 0};
-    if (::poll(&gone, 1, 0) != 0) return 1;
+    if (has_ended(broker)) return 1;
     sys::unshare(CLONE_NEWNS);
     make_mounts_private();
     const UniqueFd mount = sys::open("/proc/self/ns/mnt", O_RDONLY);
@@ -70,7 +74,13 @@ Namespaces make_namespaces(const RunPlan& plan) {
         server->start.reset();
         made.server = std::move(server->pidfd);
     }
-    const ExitStatus status = wait_forked(helper);  // throws the helper's own error
+    ExitStatus status;
+    try {
+        status = wait_forked(helper);
+    } catch (const Error&) {  // the helper's own, unless its image was taken away from it
+        if (made.server && has_ended(made.server)) throw CutOff{};
+        throw;
+    }
     std::array<std::byte, 1> byte{};
     auto received = sys::receive_now(ours.get(), byte);
     if (!status.success() || !received || received->fds.size() != 1) throw CutOff{};
@@ -116,11 +126,6 @@ void answer_failed(const UniqueFd& socket, const Error& error) {
         } catch (const SysError&) {
         }
     }
-}
-
-bool has_ended(const UniqueFd& process) {
-    pollfd ended{process.get(), POLLIN, 0};
-    return ::poll(&ended, 1, 0) > 0;
 }
 
 /// Wait until a request comes, a member leaves or the server ends. A member leaves when its

@@ -35,8 +35,8 @@ class MountTree {
     void attach(const UniqueFd& tree, const UniqueFd& target, const std::string& path);
     /// Make the covering tmpfs read-only. Call once everything is attached.
     void seal();
-    /// Make this root the process's, detach the old one, and stand in "/". `covers`: how many mounts
-    /// of ours lie over the old root directory; they go first.
+    /// Make this root the process's, detach the old one, and stand in "/". `covers`: how many
+    /// mounts of ours lie over the old root directory; they go first.
     void enter(int covers = 0);
 
     /// What make() created in the root itself, in order; paths as seen from inside.

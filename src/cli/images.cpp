@@ -1,4 +1,4 @@
-// slipway images and slipway rmi: what the store holds, and taking it away.
+// slipway images: what the store holds.
 // Must not: know how the store lies on disk.
 #include <fmt/format.h>
 
@@ -6,7 +6,6 @@
 #include <memory>
 
 #include "command.hpp"
-#include "slipway/base/log.hpp"
 #include "slipway/base/progress.hpp"
 #include "slipway/image/store.hpp"
 
@@ -16,11 +15,6 @@ namespace {
 struct ImagesOptions {
     std::string store;
     bool json = false;
-};
-
-struct RmiOptions {
-    std::string store;
-    std::vector<std::string> names;
 };
 
 std::string as_json(const std::vector<image::StoredImage>& images) {
@@ -58,24 +52,6 @@ void add_images(CLI::App& app, Action& action) {
         action = [options] {
             const auto images = image::Store::open(options->store).list();
             print(options->json ? as_json(images) : as_table(images));
-            return 0;
-        };
-    });
-}
-
-void add_rmi(CLI::App& app, Action& action) {
-    auto* command = app.add_subcommand("rmi", "Remove stored images");
-    auto options = std::make_shared<RmiOptions>();
-    command->add_option("names", options->names, "the images")->required();
-    command->add_option("-s,--storage", options->store,
-                        "the image store (default: $SLIPWAY_STORE)");
-    command->callback([options, &action] {
-        action = [options] {
-            auto store = image::Store::open(options->store);
-            for (const auto& name : options->names) {
-                store.remove(name);
-                log::info("removed {}", name);
-            }
             return 0;
         };
     });

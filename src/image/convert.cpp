@@ -104,24 +104,25 @@ Source open_source(const std::string& text, const Store& store) {
     return source;
 }
 
-std::vector<LayerOpener> openers_of(const OciImage& image) {
-    std::vector<LayerOpener> openers;
+std::vector<LayerInput> inputs_of(const OciImage& image) {
+    std::vector<LayerInput> inputs;
     for (size_t i = 0; i < image.layers.size(); ++i) {
-        openers.push_back([&image, i] { return open_image_layer(image, i); });
+        inputs.push_back(
+            {image.layers[i].diff_id.hex(), [&image, i] { return open_image_layer(image, i); }});
     }
-    return openers;
+    return inputs;
 }
 
 std::string describe(const std::string& what, uint64_t size_bytes) {
     return fmt::format("wrote {} ({})", what, human_bytes(size_bytes));
 }
 
-ConvertReport to_squashfs(const Source& source, const Destination& destination,
+ConvertReport to_squashfs(const Source& source, const Destination& destination, const Store& store,
                           const SquashfsOptions& options) {
-    SquashfsReport report =
-        source.layered
-            ? write_squashfs(*source.layered, destination.path, options)
-            : write_squashfs({source.tree.open}, source.tree.config, destination.path, options);
+    SquashfsReport report = source.layered
+                                ? write_squashfs(*source.layered, destination.path, store, options)
+                                : write_squashfs(std::vector<LayerInput>{{"", source.tree.open}},
+                                                 source.tree.config, destination.path, options);
     return {describe(destination.path, report.output_bytes), report.warnings};
 }
 
@@ -256,9 +257,10 @@ OciImage open_layered(const ImageRef& ref, const Store& store) {
         .hint("oci:DIR[:TAG], docker-archive:FILE[:REF] and stored images have");
 }
 
-SquashfsReport write_squashfs(const OciImage& image, const std::string& output,
-                              const SquashfsOptions& options) {
-    return write_squashfs(openers_of(image), image.config, output, options);
+SquashfsReport write_squashfs(const OciImage& image, const std::string& output, const Store& store,
+                              SquashfsOptions options) {
+    options.pack_directory = store.subdirectory("packs");
+    return write_squashfs(inputs_of(image), image.config, output, options);
 }
 
 ConvertReport convert(const std::string& source_text, const std::string& destination_text,
@@ -268,7 +270,7 @@ ConvertReport convert(const std::string& source_text, const std::string& destina
     Source source = open_source(source_text, store);
     switch (destination.kind) {
         case Target::squashfs:
-            return to_squashfs(source, destination, options);
+            return to_squashfs(source, destination, store, options);
         case Target::layout:
             return to_layout(source, destination, options);
         case Target::store:

@@ -37,7 +37,7 @@ std::string squashfs_of(const OciImage& image, const ImageRef& ref, const Store&
     if (made()) return path;
     store.subdirectory("squashfs");
     log::info("making a squashfs of {}, once", ref.text);
-    SquashfsReport report = write_squashfs(image, path, {});
+    SquashfsReport report = write_squashfs(image, path, store);
     for (const std::string& warning : report.warnings) log::warning("{}", warning);
     return path;
 }

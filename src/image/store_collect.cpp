@@ -116,6 +116,7 @@ void Store::collect() {
         sweep(join_path(layout, "blobs/sha256"), marked);
         sweep(join_path(directory_, "unpacked"), marked);
         sweep(join_path(directory_, "squashfs"), marked);
+        sweep(join_path(directory_, "packs"), marked);
     } catch (const Error& error) {
         if (error.kind() != ErrorKind::busy) throw;
         log::info(

@@ -1,6 +1,6 @@
 // Writes and reads checkpoints; believes nothing in a file before its digest is right.
 // Must not: know layouts or ranks.
-#include "train/checkpoint.hpp"
+#include "checkpoint.hpp"
 
 #include <fcntl.h>
 #include <fmt/core.h>

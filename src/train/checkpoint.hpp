@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "train/graph.hpp"
+#include "graph.hpp"
 
 namespace slipway::train {
 

@@ -1,6 +1,6 @@
 // Builds the chain of operators and infers every shape.
 // Must not: know oneDNN, memory or data.
-#include "train/graph.hpp"
+#include "graph.hpp"
 
 #include <fmt/core.h>
 

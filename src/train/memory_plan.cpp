@@ -1,6 +1,6 @@
 // The memory planner: liveness intervals to offsets in one arena.
 // Must not: allocate the arena or know what the buffers hold.
-#include "train/memory_plan.hpp"
+#include "memory_plan.hpp"
 
 #include <algorithm>
 #include <numeric>

@@ -1,6 +1,6 @@
 // Counts the CPUs a rank may use and sets thread numbers and malloc's thresholds.
 // Must not: bind threads; launchers do that.
-#include "train/threads.hpp"
+#include "threads.hpp"
 
 #include <malloc.h>
 #include <omp.h>
@@ -68,11 +68,6 @@ void apply_threads(int threads) {
     // Without these, every step's large temporaries would be mapped and unmapped anew.
     mallopt(M_MMAP_THRESHOLD, 1 << 30);
     mallopt(M_TRIM_THRESHOLD, 1 << 30);
-}
-
-bool has_spare_cpu(int threads) {
-    const Placement placement = own_placement();
-    return CPU_COUNT(&placement.cpus) > threads;
 }
 
 }  // namespace slipway::train

@@ -15,7 +15,4 @@ int choose_threads(int requested, int64_t step_multiply_adds, Communicator& comm
 /// process.
 void apply_threads(int threads);
 
-/// Whether the CPUs of this rank have room for one thread more beside `threads` on every rank.
-bool has_spare_cpu(int threads);
-
 }  // namespace slipway::train

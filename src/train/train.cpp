@@ -8,11 +8,11 @@
 #include <chrono>
 #include <cmath>
 
+#include "models/zoo.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/log.hpp"
-#include "train/models/zoo.hpp"
-#include "train/threads.hpp"
-#include "train/trainer.hpp"
+#include "threads.hpp"
+#include "trainer.hpp"
 
 namespace slipway::train {
 
@@ -94,7 +94,7 @@ TrainReport train(const TrainOptions& options, Communicator& communicator) {
         3 * multiply_adds(graph) * options.batch_size / communicator.world().size;
     const int threads = choose_threads(options.threads, step_work, communicator);
     apply_threads(threads);
-    Trainer trainer(options, dataset, graph, threads, communicator);
+    Trainer trainer(options, dataset, graph, communicator);
     if (speaker) announce(graph, dataset, options, threads, trainer, communicator.world());
 
     const std::string path = checkpoint_path(options.checkpoint);

@@ -1,6 +1,6 @@
 // Steps, epochs and evaluation of one rank among its peers.
 // Must not: print, or write files.
-#include "train/trainer.hpp"
+#include "trainer.hpp"
 
 #include <fmt/core.h>
 
@@ -9,10 +9,9 @@
 #include <cmath>
 #include <numbers>
 
+#include "random.hpp"
 #include "slipway/base/digest.hpp"
 #include "slipway/base/error.hpp"
-#include "train/random.hpp"
-#include "train/threads.hpp"
 
 namespace slipway::train {
 
@@ -25,14 +24,14 @@ cpu::Executor::Options executor_options(const TrainOptions& options, const World
     return {std::max<int64_t>(1, largest_part), false};
 }
 
-Overlap choose_overlap(const TrainOptions& options, int threads, const World& world) {
+// Measured with LeNet on 28×28 images, two ranks on two busy CPUs, MPICH, images/s: thread
+// 2,440–3,070, end 2,120–2,550, inline 1,520–2,130. A thread of its own meets the late ranks while
+// this one computes on; with one bucket there is nothing to compute on beside.
+Overlap choose_overlap(const TrainOptions& options, size_t buckets, const World& world) {
     if (options.overlap == "thread") return Overlap::thread;
     if (options.overlap == "inline") return Overlap::inlined;
-    if (options.overlap == "end" || world.size == 1) return Overlap::end;
-    // Within a node the reduction is as quick as waking a thread; one meeting of the ranks a step
-    // costs least. Between nodes the network works while we compute, if a CPU is left to drive it.
-    if (world.local_size == world.size) return Overlap::end;
-    return has_spare_cpu(threads) ? Overlap::thread : Overlap::inlined;
+    if (options.overlap == "end" || world.size == 1 || buckets < 2) return Overlap::end;
+    return Overlap::thread;
 }
 
 // Half a cosine from the full rate to nothing, over all epochs.
@@ -44,7 +43,7 @@ double learning_rate_at(const TrainOptions& options, double progress) {
 }  // namespace
 
 Trainer::Trainer(const TrainOptions& options, const Dataset& dataset, const Graph& graph,
-                 int threads, Communicator& communicator)
+                 Communicator& communicator)
     : options_(options),
       dataset_(dataset),
       graph_(graph),
@@ -57,9 +56,9 @@ Trainer::Trainer(const TrainOptions& options, const Dataset& dataset, const Grap
     executor_.bind(values_.data(), gradients_.local);
     std::vector<size_t> counts;
     for (const auto& slot : executor_.slots()) counts.push_back(slot.count);
-    reducer_ = std::make_unique<GradientReducer>(
-        communicator, plan_buckets(counts, options.bucket_bytes / sizeof(float)),
-        choose_overlap(options, threads, communicator.world()));
+    auto buckets = plan_buckets(counts, options.bucket_bytes / sizeof(float));
+    const Overlap overlap = choose_overlap(options, buckets.size(), communicator.world());
+    reducer_ = std::make_unique<GradientReducer>(communicator, std::move(buckets), overlap);
 }
 
 // Gradients are summed as they lie in memory: unlike layouts would be summed to nonsense.

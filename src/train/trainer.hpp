@@ -5,12 +5,12 @@
 #include <optional>
 #include <vector>
 
+#include "checkpoint.hpp"
+#include "cpu/executor.hpp"
+#include "data/dataset.hpp"
+#include "optim/sgd.hpp"
 #include "slipway/train/train.hpp"
-#include "train/checkpoint.hpp"
-#include "train/cpu/executor.hpp"
-#include "train/data/dataset.hpp"
-#include "train/optim/sgd.hpp"
-#include "train/strategy/gradient_reducer.hpp"
+#include "strategy/gradient_reducer.hpp"
 
 namespace slipway::train {
 
@@ -24,7 +24,7 @@ struct Score {
 /// Synchronous data-parallel training; every call is collective.
 class Trainer {
  public:
-    Trainer(const TrainOptions& options, const Dataset& dataset, const Graph& graph, int threads,
+    Trainer(const TrainOptions& options, const Dataset& dataset, const Graph& graph,
             Communicator& communicator);
 
     /// Set parameters as they are before the first step; equal on all ranks.

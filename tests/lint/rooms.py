@@ -71,6 +71,7 @@ def own_directories(path, room):
     for place, owner in PLACES.items():
         if owner == room:
             yield TOP / place
+            yield (TOP / place).parent  # "train/comm/shared.hpp" from within src/train
 
 
 def main():

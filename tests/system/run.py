@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import unittest
 
-from slipway_test import SlipwayTest, main, program
+from slipway_test import SlipwayTest, main, program, run
 from small_root import make_root, make_squashfs
 
 
@@ -207,6 +207,40 @@ class RunTest(SlipwayTest):
         os.truncate(image, os.path.getsize(image) // 2)
         result = self.sh(image, "true")
         self.assert_fails(result, "image.sqfs")
+
+    def in_own_namespace(self, *script):
+        """Run a shell script as the root of a user and mount namespace, with slipway as "$slipway"."""
+        return self.run_host(["unshare", "-Urm", "sh", "-c", "slipway=$1; shift\n" + script[0], "sh", program(), *script[1:]])
+
+    def run_host(self, argv):
+        return run(argv, env=self.env, cwd=self.path(""))
+
+    def test_user_namespaces_forbidden(self):
+        for session in ("none", "shared"):
+            result = self.in_own_namespace('echo 0 > /proc/sys/user/max_user_namespaces\n'
+                                           '"$slipway" run "$1" "$2" -- true', f"--session={session}", self.root)
+            self.assert_fails(result, "cannot make a user namespace", "user.max_user_namespaces is 0",
+                              "try: ask the administrator for: sysctl user.max_user_namespaces=")
+
+    def test_no_fuse_device(self):
+        image = make_squashfs(self.root, self.path("image.sqfs"))
+        result = self.in_own_namespace('mount -t tmpfs none /dev\n"$slipway" run --session=none "$1" -- true', image)
+        self.assert_fails(result, "/dev/fuse", "slipway convert")
+
+    def test_no_home_directory(self):
+        for kind, image in self.images():
+            with self.subTest(kind):
+                result = self.sh(image, "cat /etc/image", env={"HOME": "/home/not/there", "SLIPWAY_STORE": None,
+                                                               "XDG_DATA_HOME": None})
+                self.assertEqual(self.assert_succeeds(result).stdout, "small root\n")
+
+    def test_nested(self):
+        """A container inside a container: the program and its libraries are bound into the outer one."""
+        result = self.slipway("run", "/", "--", program(), "run", self.root, "--", "cat", "/etc/image")
+        self.assertEqual(self.assert_succeeds(result).stdout, "small root\n")
+        result = self.slipway("run", "-b", self.root + ":/mnt", "/", "--", program(), "run", self.root, "--", "cat",
+                              "/etc/image")
+        self.assertEqual(self.assert_succeeds(result).stdout, "small root\n")
 
     def test_entrypoint_and_command_of_an_image(self):
         os.mkdir(os.path.join(self.root, ".slipway"))

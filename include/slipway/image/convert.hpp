@@ -24,9 +24,10 @@ struct ConvertReport {
 ConvertReport convert(const std::string& source, const std::string& destination, const Store& store,
                       const SquashfsOptions& options);
 
-/// Write an image's layers as a squashfs file.
-SquashfsReport write_squashfs(const OciImage& image, const std::string& output,
-                              const SquashfsOptions& options);
+/// Write an image's layers as a squashfs file; each layer's compressed blocks are kept in the store's
+/// packs/, so that a layer is compressed once.
+SquashfsReport write_squashfs(const OciImage& image, const std::string& output, const Store& store,
+                              SquashfsOptions options = {});
 
 /// What the runtime mounts.
 struct RunnableImage {

@@ -37,7 +37,8 @@ struct SquashfsReport {
 /// Opens one layer's stream of entries; called once, base first.
 using LayerOpener = std::function<std::unique_ptr<EntrySource>()>;
 
-/// A layer and what identifies its contents (its diff id; "": do not keep its pack).
+/// A layer and what identifies its contents, as the start of a file name (the hexadecimal diff id; "":
+/// do not keep its pack).
 struct LayerInput {
     std::string key;
     LayerOpener open;
@@ -46,7 +47,9 @@ struct LayerInput {
 /// Write one squashfs from layers applied base first (whiteouts, opaque directories, replaced
 /// files, hard links), without unpacking them to disk; the config document is added at
 /// kConfigPathInImage. The same input gives the same bytes on any number of threads. The output
-/// appears by rename: whole or not at all. Throws: Error(invalid_archive), Error(unsafe_path),
+/// appears by rename: whole or not at all. Memory: about 1 KB an entry of all layers, and 4 x
+/// threads + 4 blocks. Layers without a cached pack need room beside the output for their
+/// compressed data, in files without a name. Throws: Error(invalid_archive), Error(unsafe_path),
 /// Error(no_space).
 SquashfsReport write_squashfs(const std::vector<LayerInput>& layers, const ImageConfig& config,
                               const std::string& output, const SquashfsOptions& options = {});

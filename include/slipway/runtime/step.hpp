@@ -33,8 +33,12 @@ struct StepRequest {
 };
 
 /// Run it in a new user and mount namespace with uid 0 mapped to the caller and privileged calls
-/// emulated; waits, and kills everything it started. stdout goes to our stderr. Throws:
-/// Error(host_forbids) when the kernel lacks what this needs.
+/// emulated; waits, and kills everything it started. stdout goes to our stderr. The upper layer is
+/// not synced: whoever keeps it does that once. Mount points made for the step are taken away again
+/// if they are still empty. With root "/", host programs run on the host's own files, unpivoted.
+/// Ownership set by the command is forgotten. Throws: Error(host_forbids) when the kernel lacks
+/// what this needs; the exit status of an Error is 126 or 127 when the command could not be
+/// executed.
 ExitStatus run_step(const StepRequest& request);
 
 /// Throws Error(host_forbids) with the remedy if run_step cannot work here; `store` is where the

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "slipway/base/digest.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/path.hpp"
 #include "slipway/base/sys.hpp"
@@ -35,12 +34,10 @@ UniqueFd PackCache::unnamed_file() const {
 }
 
 std::string PackCache::file_name(const std::string& key) const {
-    // The number is that of the pack's format and of the way blocks are cut.
-    return sha256(fmt::format("slipway-pack 1\n{}\n{} {} {}\n", key,
-                              static_cast<int>(options_.codec), options_.level,
-                              options_.block_size_bytes))
-               .hex() +
-           ".pack";
+    // The first number is that of the pack's format and of the way blocks are cut. The key stands
+    // in front: the store sweeps its files by the digest that their names begin with.
+    return fmt::format("{}-1-{}-{}-{}.pack", key, static_cast<int>(options_.codec), options_.level,
+                       options_.block_size_bytes);
 }
 
 Pack PackCache::get_or_pack(const LayerInput& layer, size_t number, Progress* progress) {

@@ -1,6 +1,6 @@
 // Sets the variables by which relocated MPI libraries find their components.
 // Must not: touch the launcher's wire-up variables.
-#include "train/comm/bundle.hpp"
+#include "comm/bundle.hpp"
 
 #include <fcntl.h>
 

@@ -2,12 +2,12 @@
 // Must not: fall back in silence; ranks that train alone would overwrite each other's results.
 #include <fmt/core.h>
 
+#include "comm/launcher.hpp"
+#include "comm/plugin.hpp"
+#include "comm/shared_memory.hpp"
+#include "comm/single.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/log.hpp"
-#include "train/comm/launcher.hpp"
-#include "train/comm/plugin.hpp"
-#include "train/comm/shared_memory.hpp"
-#include "train/comm/single.hpp"
 
 namespace slipway::train {
 

@@ -1,6 +1,6 @@
 // Recognises launchers by the variables they set for each rank.
 // Must not: load or initialise a transport.
-#include "train/comm/launcher.hpp"
+#include "comm/launcher.hpp"
 
 #include <charconv>
 #include <cstdlib>

@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "train/comm/transport_abi.h"
+#include "comm/transport_abi.h"
 
 namespace {
 

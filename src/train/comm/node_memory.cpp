@@ -1,6 +1,6 @@
 // Shares a memfd among the ranks of a node and lets them meet on a futex.
 // Must not: leave a name anywhere, wait for ever for a dead rank, or know what the memory holds.
-#include "train/comm/node_memory.hpp"
+#include "comm/node_memory.hpp"
 
 #include <fmt/core.h>
 #include <sched.h>

@@ -1,6 +1,6 @@
 // Loads a transport plugin and speaks to it through its table.
 // Must not: choose the plugin (connect.cpp does).
-#include "train/comm/plugin.hpp"
+#include "comm/plugin.hpp"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -11,11 +11,11 @@
 #include <thread>
 #include <vector>
 
+#include "comm/bundle.hpp"
+#include "comm/transport_abi.h"
 #include "slipway/base/error.hpp"
 #include "slipway/base/path.hpp"
 #include "slipway/base/sys.hpp"
-#include "train/comm/bundle.hpp"
-#include "train/comm/transport_abi.h"
 
 namespace slipway::train {
 

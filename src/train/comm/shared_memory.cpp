@@ -1,13 +1,13 @@
 // Sums gradients directly out of every rank's arena in shared memory.
 // Must not: be used across nodes (connect.cpp sees to that).
-#include "train/comm/shared_memory.hpp"
+#include "comm/shared_memory.hpp"
 
 #include <algorithm>
 #include <optional>
 
+#include "comm/node_memory.hpp"
+#include "comm/sum.hpp"
 #include "slipway/base/log.hpp"
-#include "train/comm/node_memory.hpp"
-#include "train/comm/sum.hpp"
 
 namespace slipway::train {
 

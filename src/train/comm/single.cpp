@@ -1,6 +1,6 @@
 // The communicator of a process that stands alone.
 // Must not: be chosen where a launcher has declared several ranks (connect.cpp sees to that).
-#include "train/comm/single.hpp"
+#include "comm/single.hpp"
 
 #include <cstdlib>
 #include <cstring>

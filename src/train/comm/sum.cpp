@@ -1,6 +1,6 @@
 // The inner loop of the shared-memory reduction.
 // Must not: synchronise.
-#include "train/comm/sum.hpp"
+#include "comm/sum.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -1,6 +1,6 @@
 // Walks the graph forward and backward once to compile it, then runs the steps.
 // Must not: know ranks, epochs or optimizers.
-#include "train/cpu/executor.hpp"
+#include "cpu/executor.hpp"
 
 #include <fmt/core.h>
 

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "cpu/operators.hpp"
+#include "cpu/program.hpp"
+#include "graph.hpp"
 #include "slipway/train/train.hpp"
-#include "train/cpu/operators.hpp"
-#include "train/cpu/program.hpp"
-#include "train/graph.hpp"
 
 namespace slipway::train::cpu {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "train/cpu/operators.hpp"
+#include "cpu/operators.hpp"
 
 namespace slipway::train::cpu {
 

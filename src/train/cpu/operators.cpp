@@ -1,6 +1,6 @@
 // Makes operators from nodes; holds the two small ones, ReLU and max pooling.
 // Must not: append steps in an order of its own (the executor walks the graph).
-#include "train/cpu/operators.hpp"
+#include "cpu/operators.hpp"
 
 #include "slipway/base/error.hpp"
 

@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "train/cpu/program.hpp"
-#include "train/graph.hpp"
+#include "cpu/program.hpp"
+#include "graph.hpp"
 
 namespace slipway::train::cpu {
 

@@ -1,6 +1,6 @@
 // Appends steps, notes when each buffer is touched, and inserts reorders where layouts differ.
 // Must not: decide what a model computes (operators do) or place buffers (the planner does).
-#include "train/cpu/program.hpp"
+#include "cpu/program.hpp"
 
 namespace slipway::train::cpu {
 

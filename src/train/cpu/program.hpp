@@ -8,8 +8,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "train/cpu/onednn.hpp"
-#include "train/memory_plan.hpp"
+#include "cpu/onednn.hpp"
+#include "memory_plan.hpp"
 
 namespace slipway::train::cpu {
 

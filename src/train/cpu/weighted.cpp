@@ -1,6 +1,6 @@
 // The operators with learned weights: convolution and inner product.
 // Must not: update weights (the optimizer does) or reduce gradients (the strategy does).
-#include "train/cpu/operators.hpp"
+#include "cpu/operators.hpp"
 
 namespace slipway::train::cpu {
 

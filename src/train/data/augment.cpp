@@ -1,10 +1,10 @@
 // Random affine deformations.
 // Must not: keep state; the same key gives the same image on any rank.
-#include "train/data/augment.hpp"
+#include "data/augment.hpp"
 
 #include <cmath>
 
-#include "train/random.hpp"
+#include "random.hpp"
 
 namespace slipway::train {
 

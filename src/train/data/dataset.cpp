@@ -1,6 +1,6 @@
 // Finds the four files of a data directory, checks that they agree, and deals images to ranks.
 // Must not: train, or know more of the ranks than their number.
-#include "train/data/dataset.hpp"
+#include "data/dataset.hpp"
 
 #include <fcntl.h>
 #include <fmt/core.h>
@@ -9,11 +9,11 @@
 #include <cmath>
 #include <numeric>
 
+#include "data/idx.hpp"
+#include "random.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/path.hpp"
 #include "slipway/base/sys.hpp"
-#include "train/data/idx.hpp"
-#include "train/random.hpp"
 
 namespace slipway::train {
 

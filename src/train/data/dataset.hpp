@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "train/data/augment.hpp"
-#include "train/graph.hpp"
+#include "data/augment.hpp"
+#include "graph.hpp"
 
 namespace slipway::train {
 

@@ -1,6 +1,6 @@
 // Reads IDX files and believes nothing in them.
 // Must not: know what the numbers mean.
-#include "train/data/idx.hpp"
+#include "data/idx.hpp"
 
 #include <fmt/core.h>
 #include <zlib.h>

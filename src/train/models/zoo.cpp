@@ -1,6 +1,6 @@
 // The built-in models: LeNet and a multi-layer perceptron, fitted to the images they get.
 // Must not: know oneDNN or read data.
-#include "train/models/zoo.hpp"
+#include "models/zoo.hpp"
 
 #include <fmt/core.h>
 

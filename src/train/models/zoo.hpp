@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "train/graph.hpp"
+#include "graph.hpp"
 
 namespace slipway::train {
 

@@ -1,6 +1,6 @@
 // The update of one step.
 // Must not: depend on the number of threads; every element is computed alone.
-#include "train/optim/sgd.hpp"
+#include "optim/sgd.hpp"
 
 namespace slipway::train {
 

@@ -1,6 +1,6 @@
 // Cuts the gradient arena into buckets.
 // Must not: reduce anything.
-#include "train/strategy/bucket_plan.hpp"
+#include "strategy/bucket_plan.hpp"
 
 namespace slipway::train {
 

@@ -1,6 +1,6 @@
 // Hands full buckets to the communicator, in the same order on every rank.
 // Must not: touch gradients itself.
-#include "train/strategy/gradient_reducer.hpp"
+#include "strategy/gradient_reducer.hpp"
 
 namespace slipway::train {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "slipway/train/communicator.hpp"
-#include "train/strategy/bucket_plan.hpp"
+#include "strategy/bucket_plan.hpp"
 
 namespace slipway::train {
 

@@ -232,6 +232,28 @@ TEST_CASE("layer: damage is told, and where") {
     }
 }
 
+TEST_CASE(
+    "layer: a compressed layer cut at any byte, or changed in any byte, gives no other contents") {
+    Scratch scratch;
+    auto compression = GENERATE(LayerCompression::gzip, LayerCompression::zstd);
+    write_layer(scratch / "whole", {file("a", "some contents"), soft_link("b", "a")}, compression);
+    std::string whole = read_file(scratch / "whole");
+    for (size_t at = 0; at < whole.size(); ++at) {
+        INFO("byte " << at << " of " << whole.size());
+        spit(scratch / "cut", whole.substr(0, at));
+        CHECK(error_of([&] { read_layer(scratch / "cut"); }).kind() == ErrorKind::invalid_archive);
+        std::string changed = whole;
+        changed[at] = static_cast<char>(changed[at] ^ 0x55);
+        spit(scratch / "changed", changed);
+        try {
+            // Some bytes say nothing of the contents (gzip's time, zstd's window).
+            require_same(read_layer(scratch / "changed"), read_layer(scratch / "whole"));
+        } catch (const Error& error) {
+            CHECK(error.kind() == ErrorKind::invalid_archive);
+        }
+    }
+}
+
 TEST_CASE("layer: names that would leave the image are refused") {
     Scratch scratch;
     std::string tree = scratch.dir("tree");

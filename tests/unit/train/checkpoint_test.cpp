@@ -1,6 +1,6 @@
 // Checkpoints: round trip, and every kind of damage.
 // Must not: train.
-#include "train/checkpoint.hpp"
+#include "checkpoint.hpp"
 
 #include "catch.hpp"
 #include "slipway/base/error.hpp"

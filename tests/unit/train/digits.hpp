@@ -3,8 +3,8 @@
 
 #include <string>
 
+#include "random.hpp"
 #include "slipway/base/file.hpp"
-#include "train/random.hpp"
 
 /// A directory with the four files, plain.
 class DigitFiles {

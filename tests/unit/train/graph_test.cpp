@@ -1,10 +1,10 @@
 // Shapes of the built-in models.
 // Must not: compile them.
-#include "train/graph.hpp"
+#include "graph.hpp"
 
 #include "catch.hpp"
+#include "models/zoo.hpp"
 #include "slipway/base/error.hpp"
-#include "train/models/zoo.hpp"
 
 using namespace slipway;
 using namespace slipway::train;

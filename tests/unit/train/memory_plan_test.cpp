@@ -1,9 +1,9 @@
 // The memory planner: no two tensors that live together overlap, and memory is shared.
 // Must not: use oneDNN.
-#include "train/memory_plan.hpp"
+#include "memory_plan.hpp"
 
 #include "catch.hpp"
-#include "train/random.hpp"
+#include "random.hpp"
 
 using namespace slipway::train;
 

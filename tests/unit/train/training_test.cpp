@@ -1,12 +1,12 @@
 // Whole trainings in one process: they learn, repeat themselves and go on where they stopped.
 // Must not: need a launcher.
 #include "catch.hpp"
+#include "checkpoint.hpp"
+#include "comm/single.hpp"
 #include "digits.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/log.hpp"
 #include "slipway/train/train.hpp"
-#include "train/checkpoint.hpp"
-#include "train/comm/single.hpp"
 
 using namespace slipway;
 using namespace slipway::train;

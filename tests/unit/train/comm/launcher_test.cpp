@@ -1,6 +1,6 @@
 // Launchers, told by their variables.
 // Must not: start one.
-#include "train/comm/launcher.hpp"
+#include "comm/launcher.hpp"
 
 #include <map>
 

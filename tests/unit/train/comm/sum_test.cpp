@@ -1,6 +1,6 @@
 // The sum of the shared-memory reduction.
 // Must not: share memory.
-#include "train/comm/sum.hpp"
+#include "comm/sum.hpp"
 
 #include <vector>
 

@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "catch.hpp"
-#include "train/cpu/executor.hpp"
-#include "train/models/zoo.hpp"
-#include "train/random.hpp"
+#include "cpu/executor.hpp"
+#include "models/zoo.hpp"
+#include "random.hpp"
 
 using namespace slipway::train;
 using slipway::train::cpu::Executor;

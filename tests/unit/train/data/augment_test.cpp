@@ -1,6 +1,6 @@
 // Deformations: none is none, the same key gives the same image, and ink stays in its range.
 // Must not: train.
-#include "train/data/augment.hpp"
+#include "data/augment.hpp"
 
 #include <algorithm>
 #include <vector>

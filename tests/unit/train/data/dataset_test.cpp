@@ -1,6 +1,6 @@
 // A directory of four files becomes a data set or a precise error; images are dealt to ranks.
 // Must not: train.
-#include "train/data/dataset.hpp"
+#include "data/dataset.hpp"
 
 #include <algorithm>
 #include <numeric>

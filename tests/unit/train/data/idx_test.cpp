@@ -1,12 +1,12 @@
 // The IDX reader, on good files and on everything that can be wrong with one.
 // Must not: train.
-#include "train/data/idx.hpp"
+#include "data/idx.hpp"
 
 #include <zlib.h>
 
 #include "catch.hpp"
+#include "random.hpp"
 #include "slipway/base/error.hpp"
-#include "train/random.hpp"
 
 using namespace slipway;
 using namespace slipway::train;

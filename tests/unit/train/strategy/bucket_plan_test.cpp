@@ -1,9 +1,9 @@
 // Buckets cover the arena, in order, and are not too small.
 // Must not: reduce.
-#include "train/strategy/bucket_plan.hpp"
+#include "strategy/bucket_plan.hpp"
 
 #include "catch.hpp"
-#include "train/random.hpp"
+#include "random.hpp"
 
 using namespace slipway::train;
 

@@ -1,6 +1,6 @@
 // Buckets are reduced once each, in order, as soon as they are full, in every mode.
 // Must not: need more than one process; the communicator here records the calls it gets.
-#include "train/strategy/gradient_reducer.hpp"
+#include "strategy/gradient_reducer.hpp"
 
 #include "catch.hpp"
 #include "slipway/base/error.hpp"
