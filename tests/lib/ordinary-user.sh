@@ -32,7 +32,7 @@ ordinary_user_setup() { # CHECKOUT
     }
     readable_checkout
     mkdir -p "$source_dir/build"
-    chown "$run_user:" "$source_dir/build"
+    chown -R "$run_user:" "$source_dir/build" # whoever built here before
 }
 
 # Every distribution ships /dev/fuse with mode 0666; a bare virtual machine or container may not.
