@@ -103,7 +103,7 @@ void require_run_support(const image::Store& store) {
 
 RunOutcome run_command_layer(image::Store& store, const ImageTree& below, const RunAction& action,
                              const MountSources& sources, const LayerTimes& times) {
-    const TempDir place(store.subdirectory("tmp"), "run-");
+    const TempDir place = store.temporary_directory();
     const auto directory = [&](const char* name) {
         const std::string path = join_path(place.path(), name);
         sys::mkdirat(AT_FDCWD, path, 0755);
