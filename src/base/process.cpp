@@ -163,6 +163,7 @@ CommandResult run_command(const CommandOptions& options) {
         if (::dup2(in, STDIN_FILENO) < 0 || ::dup2(out, STDOUT_FILENO) < 0 ||
             ::dup2(err, STDERR_FILENO) < 0)
             throw SysError("cannot connect a command's input and output", "dup2");
+        for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) sys::set_cloexec(fd, false);
         ::execve(program->c_str(), argv.data(), options.env ? env.data() : environ);
         throw SysError(fmt::format("cannot run {}", quoted(*program)), "execve");
     });

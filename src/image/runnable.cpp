@@ -44,7 +44,7 @@ std::string squashfs_of(const OciImage& image, const ImageRef& ref, const Store&
 
 }  // namespace
 
-RunnableImage make_runnable(const ImageRef& ref, const Store& store) {
+RunnableImage make_runnable(const ImageRef& ref, const std::string& store_directory) {
     RunnableImage runnable;
     switch (ref.kind) {
         case RefKind::host:
@@ -66,6 +66,7 @@ RunnableImage make_runnable(const ImageRef& ref, const Store& store) {
             break;
         }
         default: {
+            const Store store = Store::open(store_directory);
             OciImage image = open_layered(ref, store);
             runnable.kind = RunnableImage::Kind::squashfs;
             runnable.path = squashfs_of(image, ref, store);
