@@ -131,7 +131,7 @@ class Bootstrap {
           program_(require_mmdebstrap()),
           name_(image::normalize_stored_name(options.tag)),
           store_(image::Store::open(options.store)),
-          place_(store_.subdirectory("tmp"), "bootstrap-"),
+          place_(store_.temporary_directory()),
           root_(join_path(place_.path(), "root")),
           packages_(store_.subdirectory("cache/apt/" + options.suite)) {}
 

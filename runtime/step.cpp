@@ -174,7 +174,6 @@ ExitStatus run_step(const StepRequest& request) {
 
 void require_step_support(const std::string& store) {
     const TempDir place(store, "probe-");
-    StepRequest request;
     for (const char* name : {"lower", "upper", "work"})
         sys::make_directories(join_path(place.path(), name));
     const OverlayLayers layers{{join_path(place.path(), "lower")},

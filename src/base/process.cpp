@@ -67,7 +67,20 @@ ExitStatus ChildProcess::wait() {
     return ExitStatus::from_wait_status(wait_status);
 }
 
+namespace {
+
+/// A caller that ignores SIGCHLD would have the kernel reap our children before we ask how they
+/// ended (waitpid(2), NOTES); that disposition outlives execve.
+void keep_children() {
+    struct sigaction action {};
+    if (::sigaction(SIGCHLD, nullptr, &action) == 0 && action.sa_handler == SIG_IGN)
+        ::signal(SIGCHLD, SIG_DFL);
+}
+
+}  // namespace
+
 ForkedChild fork_child(const std::function<int()>& body) {
+    keep_children();
     auto [reader, writer] = sys::pipe();
     const pid_t pid = ::fork();
     if (pid < 0) throw SysError("cannot start a process", "fork");

@@ -16,11 +16,14 @@ namespace {
 // A large image on two processors takes a minute; somebody else may be making it.
 constexpr auto kConvertTimeout = std::chrono::minutes(30);
 
+/// A directory is mounted as it is: what changes in it shows in every container at once, and makes
+/// no other image of it. A file's server reads what it has opened.
 std::string identity_of(const std::string& path) {
     auto status = sys::stat_if_exists(AT_FDCWD, path);
     if (!status) {
         throw Error(ErrorKind::not_found, fmt::format("there is no {}", slipway::quoted(path)));
     }
+    if (S_ISDIR(status->st_mode)) return fmt::format("{}:{}", status->st_dev, status->st_ino);
     return fmt::format("{}:{}:{}:{}.{:09}", status->st_dev, status->st_ino, status->st_size,
                        status->st_mtim.tv_sec, status->st_mtim.tv_nsec);
 }

@@ -104,10 +104,11 @@ class RunTest(SlipwayTest):
                    "resource.setrlimit(resource.RLIMIT_NOFILE, (99, 999)); os.umask(0o077); os.close(0); os.close(2)\n"
                    "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
                    "os.execvp(sys.argv[1], sys.argv[1:])\n")
+        images = list(self.images())
         for command in probe, ["ls", "/proc/self/fd"]:
             native = run([sys.executable, "-c", prepare, *command], env=self.env).stdout
             self.assertTrue(re.search("Umask:\t0077(.|\n)*Max open files +99 ", native) or native == "0\n1\n", native)
-            for kind, image in self.images():
+            for kind, image in images:
                 for session in ("none", "state"):
                     with self.subTest(kind, session=session, command=command[0]):
                         inside = run([sys.executable, "-c", prepare, program(), "run", f"--session={session}", image, "--",

@@ -145,6 +145,9 @@ TEST_CASE("runnable: layers become one squashfs, once") {
     RunnableImage directory = make_runnable(parse_image_ref(setup.scratch / "dir"), setup.store.directory());
     CHECK(directory.kind == RunnableImage::Kind::directory);
     CHECK(directory.config.cmd == first.config.cmd);
+    sys::utimensat_nofollow(AT_FDCWD, setup.scratch / "dir", 1000, 0);
+    CHECK(make_runnable(parse_image_ref(setup.scratch / "dir"), setup.store.directory()).identity ==
+          directory.identity);
     RunnableImage squashfs = make_runnable(parse_image_ref(first.path), setup.store.directory());
     CHECK(squashfs.config.cmd == first.config.cmd);
     CHECK(squashfs.identity == first.identity);
