@@ -43,13 +43,23 @@ std::vector<std::string> complete_environment(std::vector<std::string> environme
     return environment;
 }
 
-/// Make the working directory in the upper layer if the image has none, as Docker does.
+/// Make the working directory in the upper layer if the image has none, as Docker does. The
+/// image's directories on the way keep their modes and times.
 void prepare_directory(const ImageTree& below, const std::string& directory,
                        const std::string& upper) {
     const auto find = [&below](const std::string& path) { return below.find(path); };
     const std::string path = resolve_links(find, directory, true);
     if (path.empty() || below.find(path)) return;
-    sys::make_directories(join_path(upper, path));
+    std::vector<std::string> made;
+    for (std::string at = path; !at.empty(); at = member_parent(at)) made.push_back(at);
+    for (auto it = made.rbegin(); it != made.rend(); ++it)
+        sys::mkdirat(AT_FDCWD, join_path(upper, *it), 0700);
+    for (const std::string& at : made) {  // deepest first: what is made below changes a time
+        const std::string place = join_path(upper, at);
+        const auto old = below.find(at);
+        sys::fchmodat(AT_FDCWD, place, old ? old->mode : 0755);
+        if (old) sys::utimensat_nofollow(AT_FDCWD, place, old->mtime, 0);
+    }
 }
 
 /// Owners of what a step left. The file system knows the caller's only: what the step made belongs
@@ -98,7 +108,8 @@ std::optional<image::Layer> take_upper(image::Store& store, const ImageTree& bel
 }  // namespace
 
 void require_run_support(const image::Store& store) {
-    runtime::require_step_support(store.subdirectory("tmp"));
+    const TempDir place = store.temporary_directory();
+    runtime::require_step_support(place.path());
 }
 
 RunOutcome run_command_layer(image::Store& store, const ImageTree& below, const RunAction& action,

@@ -34,6 +34,9 @@ class Store {
     const std::string& directory() const { return directory_; }
     /// A sub-directory, made if absent: "tmp", "cache", "packs".
     std::string subdirectory(const std::string& name) const;
+    /// A directory in tmp/ for as long as the object lives. What a killed process left is swept
+    /// when the store is opened next.
+    TempDir temporary_directory() const;
 
     /// A directory in the store's tmp/ whose owner can be told from its name: what a killed process
     /// leaves is swept by the next one that opens the store.
