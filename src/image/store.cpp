@@ -110,10 +110,6 @@ std::string Store::subdirectory(const std::string& name) const {
     return path;
 }
 
-TempDir Store::temporary_directory() const {
-    return TempDir(subdirectory("tmp"), temporary_name() + "-");
-}
-
 void Store::begin_use() const {
     std::lock_guard guard(use_->mutex);
     if (use_->lock) return;

@@ -38,10 +38,6 @@ class Store {
     /// when the store is opened next.
     TempDir temporary_directory() const;
 
-    /// A directory in the store's tmp/ whose owner can be told from its name: what a killed process
-    /// leaves is swept by the next one that opens the store.
-    TempDir temporary_directory() const;
-
     std::optional<OciImage> find(const std::string& name) const;
     /// Throws: Error(not_found) with the names that come near.
     OciImage get(const std::string& name) const;
