@@ -222,6 +222,17 @@ class Bootstrap {
         if (!text.empty())
             write_file_atomic(join_path(root_, "etc/apt/apt.conf.d/80bootstrap-mirror"), text,
                               0644);
+        make_mount_points();
+    }
+
+    /// Empty files where a run shows the host's: without them each start has to put a copy of /etc
+    /// made of mounts over the image's, as nothing can be made in a read-only image.
+    void make_mount_points() const {
+        for (const char* name : {"etc/hosts", "etc/resolv.conf", "etc/machine-id"}) {
+            const std::string path = join_path(root_, name);
+            if (!sys::stat_if_exists(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW))
+                write_file_atomic(path, "", 0644);
+        }
     }
 
     /// Everything below the root but device nodes, which no ordinary user can make.
