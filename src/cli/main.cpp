@@ -5,6 +5,7 @@
 #include <cctype>
 #include <cstdlib>
 #include <exception>
+#include <string_view>
 
 #include "command.hpp"
 #include "slipway/base/error.hpp"
@@ -40,7 +41,7 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
                                  slipway::quoted(left[0])))
             .hint("slipway --help");
     std::string text = error.what();
-    if (text.size() > 1 && std::islower(static_cast<unsigned char>(text[1])) != 0)
+    if (text.size() > 1 && std::isupper(static_cast<unsigned char>(text[1])) == 0)
         text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
     const std::string of = chosen.empty() ? "slipway" : "slipway " + chosen[0]->get_name();
     return Error(ErrorKind::usage, text).hint(of + " --help");
@@ -79,7 +80,9 @@ int parse_and_run(int argc, char* argv[]) {
 }
 
 int report(const Error& error) {
-    log::write(log::Level::info, error.render());
+    // Told however quiet we are; the level's own prefix takes the place of the rendered one.
+    constexpr std::string_view kPrefix = "error: ";
+    log::write(log::Level::error, error.render().substr(kPrefix.size()));
     return error.exit_status();
 }
 

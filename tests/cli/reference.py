@@ -94,6 +94,16 @@ class Reference(SlipwayTest):
             with self.subTest(words):
                 self.assertEqual(self.complete(words), {value})
 
+    def test_errors_are_told_however_quiet(self):
+        for quiet in ((), ("-q",), ("-q", "-q")):
+            with self.subTest(quiet):
+                self.assert_fails(self.slipway(*quiet, "run", "nosuch", "--", "true"), "slipway: error: there is no image")
+
+    def test_what_is_misspelt_is_named(self):
+        self.assert_fails(self.slipway("biuld", "."), 'there is no subcommand "biuld"')
+        self.assert_fails(self.slipway("--nosuch"), 'there is no option "--nosuch"')
+        self.assert_fails(self.slipway(), "a subcommand is required")
+
     def test_links_of_the_documentation_lead_somewhere(self):
         links = 0
         for parent, _, names in os.walk(os.path.join(TOP, "docs")):
