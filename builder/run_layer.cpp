@@ -25,9 +25,8 @@ using image::Entry;
 using image::EntryType;
 
 bool defines(const std::vector<std::string>& environment, const std::string& name) {
-    return std::any_of(environment.begin(), environment.end(), [&](const std::string& entry) {
-        return starts_with(entry, name + "=");
-    });
+    return std::any_of(environment.begin(), environment.end(),
+                       [&](const std::string& entry) { return starts_with(entry, name + "="); });
 }
 
 /// What the step gets beside ENV and ARG, none of it part of its key: HOME, and the host's proxies,
@@ -44,13 +43,23 @@ std::vector<std::string> complete_environment(std::vector<std::string> environme
     return environment;
 }
 
-/// Make the working directory in the upper layer if the image has none, as Docker does.
+/// Make the working directory in the upper layer if the image has none, as Docker does. The
+/// image's directories on the way keep their modes and times.
 void prepare_directory(const ImageTree& below, const std::string& directory,
                        const std::string& upper) {
     const auto find = [&below](const std::string& path) { return below.find(path); };
     const std::string path = resolve_links(find, directory, true);
     if (path.empty() || below.find(path)) return;
-    sys::make_directories(join_path(upper, path));
+    std::vector<std::string> made;
+    for (std::string at = path; !at.empty(); at = member_parent(at)) made.push_back(at);
+    for (auto it = made.rbegin(); it != made.rend(); ++it)
+        sys::mkdirat(AT_FDCWD, join_path(upper, *it), 0700);
+    for (const std::string& at : made) {  // deepest first: what is made below changes a time
+        const std::string place = join_path(upper, at);
+        const auto old = below.find(at);
+        sys::fchmodat(AT_FDCWD, place, old ? old->mode : 0755);
+        if (old) sys::utimensat_nofollow(AT_FDCWD, place, old->mtime, 0);
+    }
 }
 
 /// Owners of what a step left. The file system knows the caller's only: what the step made belongs
@@ -99,12 +108,13 @@ std::optional<image::Layer> take_upper(image::Store& store, const ImageTree& bel
 }  // namespace
 
 void require_run_support(const image::Store& store) {
-    runtime::require_step_support(store.subdirectory("tmp"));
+    const TempDir place = store.temporary_directory();
+    runtime::require_step_support(place.path());
 }
 
 RunOutcome run_command_layer(image::Store& store, const ImageTree& below, const RunAction& action,
                              const MountSources& sources, const LayerTimes& times) {
-    const TempDir place(store.subdirectory("tmp"), "run-");
+    const TempDir place = store.temporary_directory();
     const auto directory = [&](const char* name) {
         const std::string path = join_path(place.path(), name);
         sys::mkdirat(AT_FDCWD, path, 0755);
@@ -118,8 +128,7 @@ RunOutcome run_command_layer(image::Store& store, const ImageTree& below, const 
     if (request.layers.empty()) request.layers.push_back(directory("empty"));
     request.upper = directory("upper");
     request.work = directory("work");
-    if (const auto root = below.find(""))
-        sys::fchmodat(AT_FDCWD, request.upper, root->mode | 0700);
+    if (const auto root = below.find("")) sys::fchmodat(AT_FDCWD, request.upper, root->mode | 0700);
     request.argv = action.argv;
     request.environment = complete_environment(action.environment, account.home);
     request.working_directory = action.working_directory;

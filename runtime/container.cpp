@@ -5,11 +5,14 @@
 #include <fmt/core.h>
 #include <linux/mount.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 
+#include "accounts.hpp"
 #include "mount_tree.hpp"
 #include "slipway/base/error.hpp"
+#include "slipway/base/log.hpp"
 #include "slipway/base/sys.hpp"
 #include "slipway/image/squashfs.hpp"
 
@@ -19,6 +22,9 @@ namespace {
 
 using Kind = MountStep::Kind;
 using If = MountStep::IfMissing;
+
+/// What is read of an image's passwd or group: a site's whole directory fits.
+constexpr size_t kMaxAccountsBytes = 1 << 20;
 
 /// A step whose source has been taken, before anything of ours covers the host's tree.
 struct Prepared {
@@ -37,6 +43,19 @@ Error failed(const MountStep& step, const Error& cause) {
     if (!cause.hint().empty()) error.hint(cause.hint());
     return std::move(error).note("requested by: " + step.origin);
 }
+
+/// What is made for a container has the modes that we give it, whatever the caller's umask is; the
+/// command gets the caller's back.
+class OwnUmask {
+ public:
+    OwnUmask() : before_(::umask(022)) {}
+    ~OwnUmask() { ::umask(before_); }
+    OwnUmask(const OwnUmask&) = delete;
+    OwnUmask& operator=(const OwnUmask&) = delete;
+
+ private:
+    mode_t before_;
+};
 
 UniqueFd take_source(const MountStep& step) {
     UniqueFd tree = clone_tree(step.source, step.recursive);
@@ -72,7 +91,7 @@ std::vector<Prepared> take_sources(const RunPlan& plan) {
 /// A tmpfs of ours over the host's root directory, seen by descriptor only: it holds the mount
 /// point of the image and the generated files, and goes away with the old root.
 UniqueFd attach_scratch() {
-    UniqueFd scratch = sys::make_mount("tmpfs", {{"size", "1m"}, {"mode", "755"}},
+    UniqueFd scratch = sys::make_mount("tmpfs", {{"size", "4m"}, {"mode", "755"}},
                                        MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
     sys::move_mount(scratch.get(), sys::open("/", O_PATH | O_DIRECTORY).get(), "/");
     sys::mkdirat(scratch.get(), "root", 0755);
@@ -91,10 +110,37 @@ void attach_image(const Prepared& image, const UniqueFd& place, const RunPlan& p
     release_server(*server);
 }
 
-UniqueFd make_file(const UniqueFd& scratch, const MountStep& step, size_t number) {
+/// The image's own text at a mount point, cut to whole lines within the limit. What is no regular
+/// file, or cannot be read, counts as empty: a container starts all the same.
+std::string read_image_file(const UniqueFd& target, const MountStep& step) {
+    if (!S_ISREG(sys::fstat(target.get(), step.destination).st_mode)) return {};
+    try {
+        const UniqueFd file = sys::open(fd_path(target.get()), O_RDONLY | O_NONBLOCK);
+        std::string text(kMaxAccountsBytes, '\0');
+        size_t size = 0;
+        while (size < text.size()) {
+            const size_t got =
+                sys::read(file.get(), text.data() + size, text.size() - size, step.destination);
+            if (got == 0) break;
+            size += got;
+        }
+        text.resize(size);
+        if (size == kMaxAccountsBytes) text.resize(text.rfind('\n') + 1);
+        return text;
+    } catch (const SysError& error) {
+        log::verbose("cannot use the image's {}: {}", step.destination, error.message());
+        return {};
+    }
+}
+
+UniqueFd make_file(const UniqueFd& scratch, const UniqueFd& target, const MountStep& step,
+                   size_t number) {
+    const std::string text =
+        step.merge ? merge_accounts(read_image_file(target, step), step.content, step.fallback)
+                   : step.content;
     const std::string name = fmt::format("file-{}", number);
     const UniqueFd file = sys::openat(scratch.get(), name, O_CREAT | O_EXCL | O_WRONLY, 0644);
-    sys::write_all(file.get(), step.content.data(), step.content.size(), step.destination);
+    sys::write_all(file.get(), text.data(), text.size(), step.destination);
     UniqueFd tree = sys::open_tree(scratch.get(), name, OPEN_TREE_CLONE);
     if (step.read_only)
         sys::mount_setattr_recursive(tree.get(), MOUNT_ATTR_RDONLY, 0, step.destination);
@@ -110,7 +156,7 @@ void apply_step(MountTree& root, const UniqueFd& scratch, Prepared& prepared, si
         throw Error(ErrorKind::not_found,
                     fmt::format("{} is not in the image", slipway::quoted(step.destination)));
     }
-    if (step.kind == Kind::file) prepared.tree = make_file(scratch, step, number);
+    if (step.kind == Kind::file) prepared.tree = make_file(scratch, target, step, number);
     if (!prepared.tree)
         throw Error(ErrorKind::internal, "a mount of this kind is not applied to runs");
     sys::move_mount(prepared.tree.get(), target.get(), step.destination);
@@ -119,6 +165,7 @@ void apply_step(MountTree& root, const UniqueFd& scratch, Prepared& prepared, si
 }  // namespace
 
 void assemble_container(const RunPlan& plan, FuseServer* server) {
+    const OwnUmask umask;
     auto prepared = take_sources(plan);
     const UniqueFd scratch = attach_scratch();
     try {

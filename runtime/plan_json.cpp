@@ -47,6 +47,8 @@ Json to_json(const MountStep& step) {
     if (!step.source.empty()) json["source"] = step.source;
     if (!step.options.empty()) json["options"] = step.options;
     if (!step.content.empty()) json["content"] = step.content;
+    if (step.merge) json["merge"] = true;
+    if (!step.fallback.empty()) json["fallback"] = step.fallback;
     return json;
 }
 

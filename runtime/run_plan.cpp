@@ -4,6 +4,7 @@
 
 #include <fmt/core.h>
 
+#include "accounts.hpp"
 #include "default_binds.hpp"
 #include "environment.hpp"
 #include "slipway/base/digest.hpp"
@@ -18,34 +19,16 @@ using image::RunnableImage;
 using If = MountStep::IfMissing;
 using Kind = MountStep::Kind;
 
-/// Ids of the kernel's "nobody", which unmapped owners show as.
-constexpr uint32_t kOverflowId = 65534;
-
-std::string passwd_text(const HostFacts& facts, const std::string& home) {
-    std::string text = "root:x:0:0:root:/root:/bin/sh\n";
-    if (facts.uid != 0 && facts.uid != kOverflowId)
-        text += fmt::format("{}:x:{}:{}::{}:/bin/sh\n",
-                            facts.user_name.empty() ? "user" : facts.user_name, facts.uid,
-                            facts.gid, home);
-    return text + fmt::format("nobody:x:{0}:{0}:nobody:/:/usr/sbin/nologin\n", kOverflowId);
-}
-
-std::string group_text(const HostFacts& facts) {
-    std::string text = "root:x:0:\n";
-    if (facts.gid != 0 && facts.gid != kOverflowId)
-        text += fmt::format("{}:x:{}:\n", facts.group_name.empty() ? "group" : facts.group_name,
-                            facts.gid);
-    return text + fmt::format("nogroup:x:{}:\n", kOverflowId);
-}
-
-MountStep file_step(const std::string& destination, std::string content) {
+MountStep account_step(const std::string& destination, AccountLines lines) {
     MountStep step;
     step.kind = Kind::file;
     step.if_missing = If::create;
     step.destination = destination;
     step.read_only = true;
     step.recursive = false;
-    step.content = std::move(content);
+    step.merge = true;
+    step.content = std::move(lines.own);
+    step.fallback = std::move(lines.fallback);
     step.origin = "default";
     return step;
 }
@@ -175,8 +158,8 @@ RunPlan plan_run(const RunSpec& spec, const HostFacts& facts, const RunnableImag
     const size_t files_at = plan.mounts.size();
     plan.mounts.insert(plan.mounts.end(), binds.begin(), binds.end());
     const std::string home = visible_through(plan.mounts)(facts.home) ? facts.home : "/";
-    const auto files = {file_step("/etc/passwd", passwd_text(facts, home)),
-                        file_step("/etc/group", group_text(facts))};
+    const auto files = {account_step("/etc/passwd", passwd_lines(facts, home)),
+                        account_step("/etc/group", group_lines(facts))};
     plan.mounts.insert(plan.mounts.begin() + static_cast<std::ptrdiff_t>(files_at), files);
     for (const auto& [name, value] :
          plan_environment(spec, facts.environment, image.config, visible_through(plan.mounts)))

@@ -60,6 +60,7 @@ UniqueFd open_input(const std::string& input) {
                                  const UniqueFd& input) {
     if (::dup2(input.get(), STDIN_FILENO) < 0 || ::dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
         throw SysError("cannot connect the step's input and output", "dup2");
+    sys::set_cloexec(STDERR_FILENO, false);  // it may be the /dev/null that stands for a closed one
     ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
     try {
         sys::chdir(request.working_directory);
@@ -173,7 +174,6 @@ ExitStatus run_step(const StepRequest& request) {
 
 void require_step_support(const std::string& store) {
     const TempDir place(store, "probe-");
-    StepRequest request;
     for (const char* name : {"lower", "upper", "work"})
         sys::make_directories(join_path(place.path(), name));
     const OverlayLayers layers{{join_path(place.path(), "lower")},

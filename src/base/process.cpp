@@ -67,7 +67,20 @@ ExitStatus ChildProcess::wait() {
     return ExitStatus::from_wait_status(wait_status);
 }
 
+namespace {
+
+/// A caller that ignores SIGCHLD would have the kernel reap our children before we ask how they
+/// ended (waitpid(2), NOTES); that disposition outlives execve.
+void keep_children() {
+    struct sigaction action {};
+    if (::sigaction(SIGCHLD, nullptr, &action) == 0 && action.sa_handler == SIG_IGN)
+        ::signal(SIGCHLD, SIG_DFL);
+}
+
+}  // namespace
+
 ForkedChild fork_child(const std::function<int()>& body) {
+    keep_children();
     auto [reader, writer] = sys::pipe();
     const pid_t pid = ::fork();
     if (pid < 0) throw SysError("cannot start a process", "fork");
@@ -163,6 +176,7 @@ CommandResult run_command(const CommandOptions& options) {
         if (::dup2(in, STDIN_FILENO) < 0 || ::dup2(out, STDOUT_FILENO) < 0 ||
             ::dup2(err, STDERR_FILENO) < 0)
             throw SysError("cannot connect a command's input and output", "dup2");
+        for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) sys::set_cloexec(fd, false);
         ::execve(program->c_str(), argv.data(), options.env ? env.data() : environ);
         throw SysError(fmt::format("cannot run {}", quoted(*program)), "execve");
     });

@@ -408,11 +408,15 @@ void set_cloexec(int fd, bool on) {
         throw SysError("cannot set close-on-exec", "fcntl");
 }
 
-namespace {
-constexpr size_t kMaxDescriptors = 16;
+void hold_standard_descriptors() {
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd)
+        if (::fcntl(fd, F_GETFD) < 0 && errno == EBADF)
+            (void)!::open("/dev/null", O_RDWR | O_CLOEXEC);  // takes the lowest number, this one
 }
 
 namespace {
+
+constexpr size_t kMaxDescriptors = 16;
 
 void attach_descriptors(msghdr& message, char* control, std::span<const int> fds) {
     if (fds.size() > kMaxDescriptors)

@@ -10,6 +10,7 @@
 #include "command.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/log.hpp"
+#include "slipway/base/sys.hpp"
 
 namespace slipway::cli {
 namespace {
@@ -91,6 +92,7 @@ int report(const Error& error) {
 
 int main(int argc, char* argv[]) {
     using slipway::Error;
+    slipway::sys::hold_standard_descriptors();
     slipway::cli::tag_messages_with_rank();
     int status = slipway::kExitOwnFailure;
     try {

@@ -16,11 +16,14 @@ namespace {
 // A large image on two processors takes a minute; somebody else may be making it.
 constexpr auto kConvertTimeout = std::chrono::minutes(30);
 
+/// A directory is mounted as it is: what changes in it shows in every container at once, and makes
+/// no other image of it. A file's server reads what it has opened.
 std::string identity_of(const std::string& path) {
     auto status = sys::stat_if_exists(AT_FDCWD, path);
     if (!status) {
         throw Error(ErrorKind::not_found, fmt::format("there is no {}", slipway::quoted(path)));
     }
+    if (S_ISDIR(status->st_mode)) return fmt::format("{}:{}", status->st_dev, status->st_ino);
     return fmt::format("{}:{}:{}:{}.{:09}", status->st_dev, status->st_ino, status->st_size,
                        status->st_mtim.tv_sec, status->st_mtim.tv_nsec);
 }
@@ -44,7 +47,7 @@ std::string squashfs_of(const OciImage& image, const ImageRef& ref, const Store&
 
 }  // namespace
 
-RunnableImage make_runnable(const ImageRef& ref, const Store& store) {
+RunnableImage make_runnable(const ImageRef& ref, const std::string& store_directory) {
     RunnableImage runnable;
     switch (ref.kind) {
         case RefKind::host:
@@ -66,6 +69,7 @@ RunnableImage make_runnable(const ImageRef& ref, const Store& store) {
             break;
         }
         default: {
+            const Store store = Store::open(store_directory);
             OciImage image = open_layered(ref, store);
             runnable.kind = RunnableImage::Kind::squashfs;
             runnable.path = squashfs_of(image, ref, store);

@@ -117,6 +117,10 @@ void Store::begin_use() const {
                        kIndexTimeout);
 }
 
+TempDir Store::temporary_directory() const {
+    return TempDir(subdirectory("tmp"), temporary_name() + "-");
+}
+
 std::optional<OciImage> Store::find(const std::string& name) const {
     std::string full = normalize_stored_name(name);
     std::string layout = join_path(directory_, "oci");

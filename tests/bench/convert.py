@@ -69,7 +69,10 @@ def make_layout(name, source=None, last=None):
     if os.path.isdir(layout):
         return layout
     if source is None:
-        subprocess.run([bench.SLIPWAY, "convert", bench.base_image(), f"oci:{layout}:bench"], check=True)
+        root = f"{layout}.root"  # by way of a directory: its layer is gzip, which every peer reads
+        subprocess.run([bench.SLIPWAY, "convert", bench.base_image(), root], check=True)
+        subprocess.run([bench.SLIPWAY, "convert", root, f"oci:{layout}:bench"], check=True)
+        shutil.rmtree(root)
     else:
         shutil.copytree(source, layout)
     with open(f"{layout}/index.json", encoding="utf-8") as text:

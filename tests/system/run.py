@@ -1,9 +1,13 @@
 # `slipway run` on the kernel: directories and squashfs files, binds, environment, errors, exit status.
 # Must not: run as root; every case leaves nothing behind (checked by SlipwayTest).
+import grp
 import json
 import os
+import pwd
+import re
 import signal
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -55,6 +59,70 @@ class RunTest(SlipwayTest):
                 lines = result.stdout.splitlines()
                 self.assertEqual(lines[:2], [str(os.getuid()), str(os.getgid())], result)
                 self.assertIn(f":x:{os.getuid()}:{os.getgid()}:", result.stdout)
+
+    def test_users_of_the_image_stay_and_the_caller_is_one_of_them(self):
+        """Also where the image's first user has the caller's id, as on most laptops."""
+        me, uid = pwd.getpwuid(os.getuid()).pw_name, os.getuid()
+        own_group = grp.getgrgid(os.getgid()).gr_name
+        passwd = f"root:x:0:0:root:/root:/bin/bash\nbob:x:1234:1235::/home/bob:/bin/bash\n\xff:::\ntwin:x:{uid}:1235::/:/bin/sh"
+        self.write("root/etc/passwd", passwd.encode("latin-1"))
+        self.write("root/etc/group", "root:x:0:\ncrew:x:1235:bob\n")
+        for kind, image in self.images():
+            for session in ("none", "accounts"):
+                with self.subTest(kind, session=session):
+                    result = self.sh(image, "id bob; id -u twin; whoami; id -gn; stat -c %a /etc/passwd; grep -c :0:0: /etc/passwd",
+                                     f"--session={session}")
+                    self.assertEqual(self.assert_succeeds(result).stdout.splitlines(),
+                                     ["uid=1234(bob) gid=1235(crew) groups=1235(crew)",
+                                      str(uid), me, own_group, "644", "1"])
+        with open(self.path("root/etc/passwd"), encoding="latin-1") as file:
+            self.assertEqual(file.read(), passwd)
+
+    def test_a_passwd_file_that_cannot_be_merged(self):
+        passwd = self.path("root/etc/passwd")
+        for make in (lambda: os.mkfifo(passwd), lambda: os.symlink("/absent/passwd", passwd),
+                     lambda: self.write("root/etc/passwd", "x" * (3 << 20))):
+            if os.path.lexists(passwd):
+                os.unlink(passwd)
+            make()
+            result = self.sh(self.root, "id -un; tail -1 /etc/passwd", "--session=none", timeout=20)
+            self.assertEqual(self.assert_succeeds(result).stdout.splitlines(),
+                             [pwd.getpwuid(os.getuid()).pw_name, "nobody:x:65534:65534:nobody:/:/usr/sbin/nologin"])
+
+    def test_no_store_is_made_for_an_image_in_the_file_system(self):
+        store = self.path("store-never-made")
+        for _, image in [*self.images(), ("host", "/")]:
+            self.assert_succeeds(self.slipway("run", "-s", store, image, "--", "true"))
+        self.assertFalse(os.path.exists(store))
+
+    def test_what_the_caller_set_for_its_children_reaches_the_command(self):
+        """Blocked and ignored signals, limits, umask, closed standard streams: none is ours to change."""
+        probe = ["grep", "-E", "^(Sig(Blk|Ign)|Cpus_allowed|Umask|Max open files)", "/proc/self/status", "/proc/self/limits"]
+        prepare = ("import os, resource, signal, sys\n"
+                   "signal.signal(signal.SIGPIPE, signal.SIG_IGN); signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+                   "signal.pthread_sigmask(signal.SIG_SETMASK, {signal.SIGUSR1, signal.SIGTERM})\n"
+                   "resource.setrlimit(resource.RLIMIT_NOFILE, (99, 999)); os.umask(0o077); os.close(0); os.close(2)\n"
+                   "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
+                   "os.execvp(sys.argv[1], sys.argv[1:])\n")
+        images = list(self.images())
+        for command in probe, ["ls", "/proc/self/fd"]:
+            native = run([sys.executable, "-c", prepare, *command], env=self.env).stdout
+            self.assertTrue(re.search("Umask:\t0077(.|\n)*Max open files +99 ", native) or native == "0\n1\n", native)
+            for kind, image in images:
+                for session in ("none", "state"):
+                    with self.subTest(kind, session=session, command=command[0]):
+                        inside = run([sys.executable, "-c", prepare, program(), "run", f"--session={session}", image, "--",
+                                      *command], env=self.env)
+                        self.assertEqual(inside.stdout, native, inside)
+
+    def test_modes_inside_do_not_depend_on_the_umask(self):
+        for kind, image in self.images():
+            for session in ("none", "umask"):
+                with self.subTest(kind, session=session):
+                    result = run(["sh", "-c", 'umask 277; "$@"', "sh", program(), "run", f"--session={session}", "-b",
+                                  self.path("root/usr") + ":/new/place", image, "--", "stat", "-c", "%a", "/etc/passwd",
+                                  "/new"], env=self.env)
+                    self.assertEqual(result.stdout, "644\n755\n", result)
 
     def test_images_are_read_only(self):
         for kind, image in self.images():

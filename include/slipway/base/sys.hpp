@@ -103,6 +103,9 @@ UniqueFd memfd_create(const std::string& name);
 std::pair<UniqueFd, UniqueFd> pipe();
 std::pair<UniqueFd, UniqueFd> socketpair(int type);
 void set_cloexec(int fd, bool on);
+/// Put /dev/null, close-on-exec, where standard input, output or error are closed: no descriptor of
+/// ours gets such a number, and a program that we become finds them closed, as our caller left them.
+void hold_standard_descriptors();
 /// Send bytes and descriptors over a socket (SCM_RIGHTS).
 void send_message(int socket, std::span<const std::byte> data, std::span<const int> fds);
 /// Receive into `data`; returns the byte count (0 at the end) and appends received descriptors.

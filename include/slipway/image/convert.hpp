@@ -34,10 +34,11 @@ struct RunnableImage {
     enum class Kind { host, directory, squashfs } kind = Kind::directory;
     std::string path;      ///< absolute
     ImageConfig config;    ///< empty when the image has none
-    std::string identity;  ///< changes when the image does: device, inode, size, mtime
+    std::string identity;  ///< device and inode; of a file also size and mtime: changes with it
 };
 /// Find or make the runnable form: a stored name or layout becomes a squashfs in the store, once,
-/// under a lock.
-RunnableImage make_runnable(const ImageRef& ref, const Store& store);
+/// under a lock. The store (`store_directory`, as Store::open takes it) is opened for those only: the host, a
+/// directory and a squashfs file need none.
+RunnableImage make_runnable(const ImageRef& ref, const std::string& store_directory = {});
 
 }  // namespace slipway::image

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "slipway/base/file.hpp"
 #include "slipway/image/oci.hpp"
 
 namespace slipway::image {
@@ -33,6 +34,9 @@ class Store {
     const std::string& directory() const { return directory_; }
     /// A sub-directory, made if absent: "tmp", "cache", "packs".
     std::string subdirectory(const std::string& name) const;
+    /// A directory in tmp/ for as long as the object lives. What a killed process left is swept
+    /// when the store is opened next.
+    TempDir temporary_directory() const;
 
     std::optional<OciImage> find(const std::string& name) const;
     /// Throws: Error(not_found) with the names that come near.

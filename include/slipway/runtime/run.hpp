@@ -48,6 +48,10 @@ struct MountStep {
     bool recursive = true;
     std::string options;  ///< tmpfs and overlay options
     std::string content;  ///< of a generated file
+    /// A generated file of passwd(5) or group(5): the image's own entries stay, `content` is put
+    /// among them, and the lines of `fallback` are added for names and ids that the image lacks.
+    bool merge = false;
+    std::string fallback;
     std::string origin;   ///< "default", "--bind, argument 2"
 };
 

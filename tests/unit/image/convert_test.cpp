@@ -134,22 +134,25 @@ TEST_CASE("convert: an image's own .slipway cannot redirect the config") {
 
 TEST_CASE("runnable: layers become one squashfs, once") {
     Setup setup;
-    RunnableImage first = make_runnable(parse_image_ref("two"), setup.store);
+    RunnableImage first = make_runnable(parse_image_ref("two"), setup.store.directory());
     CHECK(first.kind == RunnableImage::Kind::squashfs);
     CHECK(first.config.cmd == std::vector<std::string>{"/bin/x"});
     CHECK(exists(first.path));
-    RunnableImage again = make_runnable(parse_image_ref("two"), setup.store);
+    RunnableImage again = make_runnable(parse_image_ref("two"), setup.store.directory());
     CHECK(again.identity == first.identity);
 
     setup.run("two", setup.scratch / "dir");
-    RunnableImage directory = make_runnable(parse_image_ref(setup.scratch / "dir"), setup.store);
+    RunnableImage directory = make_runnable(parse_image_ref(setup.scratch / "dir"), setup.store.directory());
     CHECK(directory.kind == RunnableImage::Kind::directory);
     CHECK(directory.config.cmd == first.config.cmd);
-    RunnableImage squashfs = make_runnable(parse_image_ref(first.path), setup.store);
+    sys::utimensat_nofollow(AT_FDCWD, setup.scratch / "dir", 1000, 0);
+    CHECK(make_runnable(parse_image_ref(setup.scratch / "dir"), setup.store.directory()).identity ==
+          directory.identity);
+    RunnableImage squashfs = make_runnable(parse_image_ref(first.path), setup.store.directory());
     CHECK(squashfs.config.cmd == first.config.cmd);
     CHECK(squashfs.identity == first.identity);
-    CHECK(make_runnable(parse_image_ref("/"), setup.store).kind == RunnableImage::Kind::host);
-    CHECK(error_of([&] { make_runnable(parse_image_ref("docker://x"), setup.store); }).kind() ==
+    CHECK(make_runnable(parse_image_ref("/"), setup.store.directory()).kind == RunnableImage::Kind::host);
+    CHECK(error_of([&] { make_runnable(parse_image_ref("docker://x"), setup.store.directory()); }).kind() ==
           ErrorKind::unsupported);
 
     setup.store.remove("two");
