@@ -94,6 +94,39 @@ class Reference(SlipwayTest):
             with self.subTest(words):
                 self.assertEqual(self.complete(words), {value})
 
+    def test_errors_are_told_however_quiet(self):
+        for quiet in ((), ("-q",), ("-q", "-q")):
+            with self.subTest(quiet):
+                self.assert_fails(self.slipway(*quiet, "run", "nosuch", "--", "true"), "slipway: error: there is no image")
+
+    def test_what_is_misspelt_is_named(self):
+        self.assert_fails(self.slipway("biuld", "."), 'there is no subcommand "biuld"')
+        self.assert_fails(self.slipway("--nosuch"), 'there is no option "--nosuch"')
+        self.assert_fails(self.slipway(), "a subcommand is required")
+
+    def test_links_of_the_documentation_lead_somewhere(self):
+        links = 0
+        for parent, _, names in os.walk(os.path.join(TOP, "docs")):
+            for name in filter(lambda n: n.endswith(".md"), names):
+                with open(os.path.join(parent, name), encoding="utf-8") as file:
+                    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", file.read()):
+                        links += 1
+                        if "://" not in target:
+                            self.assertTrue(os.path.exists(os.path.join(parent, target)), f"{name} links to {target}")
+        self.assertGreater(links, 20, "cannot read the documentation")
+
+    def test_every_variable_is_documented(self):
+        with open(os.path.join(TOP, "docs", "reference", "files-and-environment.md"), encoding="utf-8") as file:
+            documented = set(re.findall(r"`(SLIPWAY_[A-Z_]+)`", file.read()))
+        used = set()
+        for place in ("src", "runtime", "builder"):
+            for parent, _, names in os.walk(os.path.join(TOP, place)):
+                for name in filter(lambda n: n.endswith(".cpp"), names):
+                    with open(os.path.join(parent, name), encoding="utf-8") as file:
+                        used.update(re.findall(r'"(SLIPWAY_[A-Z_]+)"', file.read()))
+        self.assertIn("SLIPWAY_STORE", used, "cannot read the sources")
+        self.assertEqual(sorted(used - documented), [], "missing from docs/reference/files-and-environment.md")
+
 
 if __name__ == "__main__":
     main()
