@@ -99,6 +99,7 @@ class Build {
     }
 
     BuildReport run() {
+        check_results();
         const BuildPlan steps = plan();
         for (const std::string& warning : steps.warnings) log::warning("{}", warning);
         ExecuteInput input{steps, recipe_.subject, context_, bases_, bundles_, !options_.no_cache};
@@ -112,6 +113,17 @@ class Build {
     }
 
  private:
+    /// What cannot be named or written is refused before any step has run.
+    void check_results() const {
+        if (!options_.tag.empty()) image::normalize_stored_name(options_.tag);
+        if (options_.output.empty()) return;
+        const std::string directory(parent_path(absolute_path(options_.output)));
+        if (::access(directory.c_str(), W_OK | X_OK) != 0)
+            throw SysError(fmt::format("cannot write {}", slipway::quoted(options_.output)),
+                           "access")
+                .note("requested by: --output");
+    }
+
     static std::string memo_path(const image::Store& store, const std::string& context) {
         const std::string name = sha256(absolute_path(context)).hex().substr(0, 32);
         return join_path(store.subdirectory("cache/context"), name);

@@ -81,6 +81,7 @@ class Executor {
     }
 
     void announce(const Step& step, bool cached) {
+        if (!log::enabled(log::Level::info)) return;
         const std::string line = fmt::format("STEP {}/{}: {}{}\n", step.id + 1, plan_.steps.size(),
                                              summary(step.text), cached ? " (CACHED)" : "");
         sys::write_all(STDERR_FILENO, line.data(), line.size(), "standard error");

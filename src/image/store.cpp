@@ -118,6 +118,7 @@ void Store::begin_use() const {
 }
 
 TempDir Store::temporary_directory() const {
+    begin_use();
     return TempDir(subdirectory("tmp"), temporary_name() + "-");
 }
 

@@ -74,6 +74,13 @@ void sweep(const std::string& directory, const Marked& marked) {
     }
 }
 
+void empty_directory(const std::string& directory) {
+    auto dir = sys::openat_if_exists(AT_FDCWD, directory, O_RDONLY | O_DIRECTORY);
+    if (!dir) return;
+    for (const std::string& name : sys::list_directory(dir->get(), directory))
+        remove_tree(dir->get(), name);
+}
+
 }  // namespace
 
 void Store::remove(const std::string& name) {
@@ -84,20 +91,21 @@ void Store::remove(const std::string& name) {
         LayoutWriter writer(join_path(directory_, "oci"), subdirectory("tmp"));
         if (!writer.remove_tag(full)) get(full);  // throws, with the names that come near
     }
-    collect();
+    if (!collect(false))
+        log::info(
+            "another slipway is adding to the store: what is no longer needed is deleted with the "
+            "next image that is removed");
 }
 
 void Store::prune_cache() {
-    std::string cache = join_path(directory_, "cache");
-    if (auto dir = sys::openat_if_exists(AT_FDCWD, cache, O_RDONLY | O_DIRECTORY)) {
-        for (const std::string& name : sys::list_directory(dir->get(), cache)) {
-            remove_tree(dir->get(), name);
-        }
+    if (!collect(true)) {
+        throw Error(ErrorKind::busy, fmt::format("another slipway is using the store {}",
+                                                 slipway::quoted(directory_)))
+            .hint("wait until it has ended, then: slipway gc");
     }
-    collect();
 }
 
-void Store::collect() {
+bool Store::collect(bool and_cache) {
     std::lock_guard guard(use_->mutex);
     use_->lock.reset();  // our own use would forbid it, too
     std::string locks = subdirectory("locks");
@@ -105,6 +113,7 @@ void Store::collect() {
         FileLock alone(join_path(locks, "use"), FileLock::Mode::exclusive,
                        std::chrono::milliseconds(0));
         FileLock index(join_path(locks, "index"), FileLock::Mode::exclusive, kIndexTimeout);
+        if (and_cache) empty_directory(join_path(directory_, "cache"));
         std::string layout = join_path(directory_, "oci");
         Marked marked;
         for (const Descriptor& manifest :
@@ -117,11 +126,10 @@ void Store::collect() {
         sweep(join_path(directory_, "unpacked"), marked);
         sweep(join_path(directory_, "squashfs"), marked);
         sweep(join_path(directory_, "packs"), marked);
+        return true;
     } catch (const Error& error) {
         if (error.kind() != ErrorKind::busy) throw;
-        log::info(
-            "another slipway is adding to the store: what is no longer needed is deleted with the "
-            "next image that is removed");
+        return false;
     }
 }
 

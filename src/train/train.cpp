@@ -26,7 +26,7 @@ constexpr int kStepsNotTimed = 5;
 void check_options(const TrainOptions& options) {
     if (options.device == "cuda")
         throw Error(ErrorKind::unsupported, "this build of slipway-train has no CUDA part")
-            .hint("use --device cpu, or a build that was configured with the preset cuda");
+            .hint("use --device cpu: this version has no GPU part yet");
     if (options.device != "cpu")
         throw Error(ErrorKind::usage, "there is no device " + slipway::quoted(options.device))
             .hint("use --device cpu");

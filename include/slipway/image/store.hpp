@@ -44,7 +44,8 @@ class Store {
     std::vector<StoredImage> list() const;  ///< sorted by name
     /// Take the name away and delete what no other name needs. Throws: Error(not_found).
     void remove(const std::string& name);
-    /// Drop the build cache's entries, and delete what only they needed.
+    /// Drop the build cache's entries, and delete what only they needed. Throws: Error(busy) while
+    /// another process builds or adds.
     void prune_cache();
     /// Name an image whose layers are already blobs of this store; writes config and manifest.
     /// Returns it as stored.
@@ -72,8 +73,9 @@ class Store {
     /// image names yet.
     void begin_use() const;
     /// Delete blobs, unpacked layers and squashfs files that neither an image nor the build cache
-    /// names; put off if another process is adding to the store.
-    void collect();
+    /// names, the cache itself first if asked; false, and nothing done, if another process is
+    /// adding to the store.
+    bool collect(bool and_cache);
 
     struct Use;
     std::string directory_;
