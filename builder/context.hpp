@@ -38,7 +38,6 @@ class BuildContext : public FileTree {
 
     const std::string& directory() const { return root_.name(); }
     bool ignores_anything() const { return !ignored_.empty(); }
-    bool is_ignored(const std::string& path) const { return ignored_.matches(path); }
 
  private:
     Root root_;

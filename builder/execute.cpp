@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <ctime>
 
+#include "copy_items.hpp"
 #include "copy_layer.hpp"
 #include "image_tree.hpp"
 #include "run_layer.hpp"
@@ -121,8 +122,24 @@ class Executor {
         StepResult result;
         result.layer = make_layer(step, parent);
         result.created = rfc3339(times_.now);
-        cache_.save(step.key, step.text, result);
+        if (keys_hold_ && !is_still_as_planned(step)) {
+            log::warning(
+                "the context changed while it was built (line {}: {}): this step and those after "
+                "it are not kept in the cache; build again for an image of one state",
+                step.place.first_line, summary(step.text));
+            keys_hold_ = false;
+        }
+        if (keys_hold_) cache_.save(step.key, step.text, result);
         return result;
+    }
+
+    /// A COPY's key was made of what the context held when it was planned; what a user wrote there
+    /// since must not be found under that key. Costs a stat a file: digests are remembered.
+    bool is_still_as_planned(const Step& step) const {
+        const CopyAction& copy = step.copy;
+        if (step.kind != Step::Kind::copy || copy.from_step || copy.sources.empty()) return true;
+        return items_digest(input_.context, collect_items(input_.context, copy, true)) ==
+               copy.content;
     }
 
     std::optional<image::Layer> make_layer(const Step& step, const Done& parent) {
@@ -247,6 +264,7 @@ class Executor {
     LayerTimes times_;
     ExecuteResult result_;
     bool run_checked_ = false;
+    bool keys_hold_ = true;  ///< the context has been what the plan saw
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "slipway/base/error.hpp"
 #include "slipway/base/file.hpp"
+#include "slipway/base/own_file.hpp"
 #include "slipway/base/path.hpp"
 #include "slipway/base/sys.hpp"
 #include "text.hpp"
@@ -101,7 +102,7 @@ std::string ImageTree::host_path(const std::string& path) const {
 }
 
 UniqueFd ImageTree::open(const std::string& path) const {
-    return sys::open(host_path(path), O_RDONLY | O_NOFOLLOW);
+    return open_own_file(AT_FDCWD, host_path(path));
 }
 
 std::string ImageTree::digest(const std::string& path) const {

@@ -215,12 +215,14 @@ class Planner {
             throw placed(error, stage.place);
         }
         StageState state(plan_.steps[last_].config, recipe_.escape, globals_);
+        if (const auto& from = origins_[stage.index].stage) state.inherit(arguments_.at(*from));
         const auto triggers = std::exchange(state.config.on_build, {});
         for (const std::string& trigger : triggers)
             plan_instruction(read_trigger(trigger, stage.from.base, stage.place), state);
         for (const Instruction& instruction : stage.instructions)
             plan_instruction(instruction, state);
         results_[stage.index] = last_;
+        arguments_[stage.index] = state.arguments();
     }
 
     void plan_instruction(const Instruction& instruction, StageState& state) {
@@ -474,6 +476,7 @@ class Planner {
     GlobalVariables globals_;
     std::vector<Origin> origins_;                      ///< by stage
     std::map<size_t, std::optional<size_t>> results_;  ///< stage -> its last step
+    std::map<size_t, StageState::Arguments> arguments_;  ///< stage -> its arguments at its end
     std::map<std::string, size_t> bases_;
     const Stage* stage_ = nullptr;
     size_t last_ = 0;

@@ -28,6 +28,12 @@ class StageState {
  public:
     StageState(image::ImageConfig config, char escape, GlobalVariables& globals);
 
+    /// Arguments by name, in the order of their ARG.
+    using Arguments = std::vector<std::pair<std::string, std::string>>;
+    const Arguments& arguments() const { return args_; }
+    /// A stage that begins FROM another has that one's arguments.
+    void inherit(Arguments arguments) { args_ = std::move(arguments); }
+
     /// Expand one word. Throws: Error(invalid_recipe).
     std::string expand_word(const std::string& word) const;
     std::vector<std::string> expand_words(const std::string& text) const;
@@ -56,7 +62,7 @@ class StageState {
 
     char escape_;
     GlobalVariables& globals_;
-    std::vector<std::pair<std::string, std::string>> args_;  ///< in order of their ARG
+    Arguments args_;
     bool cmd_set_ = false;
 };
 

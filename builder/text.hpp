@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "slipway/base/text.hpp"
+
 namespace slipway::builder {
 
 /// Read the code point at `at` and how many bytes it takes; a byte that is no UTF-8 counts as one
@@ -19,7 +21,6 @@ std::string_view trim(std::string_view text);
 std::string to_lower(std::string_view text);  ///< ASCII only
 std::string to_upper(std::string_view text);
 bool starts_with(std::string_view text, std::string_view prefix);
-std::vector<std::string> split(std::string_view text, char separator);
 std::string join(const std::vector<std::string>& words, std::string_view separator);
 /// Split at runs of tab, vertical tab, form feed, carriage return and space, into at most `limit`
 /// parts (0: as many as there are).
@@ -27,8 +28,5 @@ std::vector<std::string> split_blanks(std::string_view text, size_t limit = 0);
 
 /// Quote as Go's %q does.
 std::string go_quoted(std::string_view text);
-
-/// The number of single-character edits between two words, for "did you mean".
-size_t edit_distance(std::string_view a, std::string_view b);
 
 }  // namespace slipway::builder

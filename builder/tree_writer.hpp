@@ -31,7 +31,6 @@ class TreeWriter {
     /// For a file the caller writes its bytes to the writer next.
     /// Throws: Error(conflict) when a directory would replace a file, or a file a directory.
     std::string add(const std::string& path, image::Entry entry, bool follow_last = false);
-    bool wrote_anything() const { return !written_.empty(); }
 
  private:
     void emit(const image::Entry& entry);

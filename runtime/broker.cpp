@@ -49,7 +49,7 @@ int make_mount_namespace(const RunPlan& plan, FuseServer* server, const UniqueFd
     sys::set_parent_death_signal(SIGKILL);
     if (has_ended(broker)) return 1;
     sys::unshare(CLONE_NEWNS);
-    make_mounts_private();
+    isolate_mounts();
     const UniqueFd mount = sys::open("/proc/self/ns/mnt", O_RDONLY);
     assemble_container(plan, server);
     const std::array<int, 1> fds{mount.get()};
@@ -167,7 +167,9 @@ void serve_members(const UniqueFd& socket, UniqueFd creator, const Namespaces& m
 
 void start_broker(const RunPlan& plan, const UniqueFd& socket, const UniqueFd& creator) {
     const pid_t middle = ::fork();
-    if (middle < 0) throw SysError("cannot start the session's broker", "fork");
+    if (middle < 0)
+        throw SysError("cannot start the session's broker", "fork")
+            .hint("raise the limit on processes (ulimit -u)");
     if (middle == 0) {  // forks once more, so that the broker is not the user's command's child
         const pid_t pid = ::fork();
         if (pid == 0) run_broker(plan, socket, UniqueFd(creator.get()));

@@ -7,6 +7,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "accounts.hpp"
@@ -113,10 +114,12 @@ void attach_image(const Prepared& image, const UniqueFd& place, const RunPlan& p
 /// The image's own text at a mount point, cut to whole lines within the limit. What is no regular
 /// file, or cannot be read, counts as empty: a container starts all the same.
 std::string read_image_file(const UniqueFd& target, const MountStep& step) {
-    if (!S_ISREG(sys::fstat(target.get(), step.destination).st_mode)) return {};
+    const struct stat status = sys::fstat(target.get(), step.destination);
+    if (!S_ISREG(status.st_mode) || status.st_size == 0) return {};
     try {
         const UniqueFd file = sys::open(fd_path(target.get()), O_RDONLY | O_NONBLOCK);
-        std::string text(kMaxAccountsBytes, '\0');
+        std::string text(std::min<size_t>(static_cast<size_t>(status.st_size), kMaxAccountsBytes),
+                         '\0');
         size_t size = 0;
         while (size < text.size()) {
             const size_t got =
@@ -159,6 +162,13 @@ void apply_step(MountTree& root, const UniqueFd& scratch, Prepared& prepared, si
     if (step.kind == Kind::file) prepared.tree = make_file(scratch, target, step, number);
     if (!prepared.tree)
         throw Error(ErrorKind::internal, "a mount of this kind is not applied to runs");
+    const bool on_directory = S_ISDIR(sys::fstat(target.get(), step.destination).st_mode);
+    if (on_directory != (prepared.type == MountTree::Type::directory))  // the kernel's word: EINVAL
+        throw Error(ErrorKind::conflict,
+                    on_directory ? "a file cannot be shown in place of a directory of the image"
+                                 : "a directory cannot be shown in place of a file of the image")
+            .hint(on_directory ? "name a file as the destination, for example one below it"
+                               : "name a directory as the destination");
     sys::move_mount(prepared.tree.get(), target.get(), step.destination);
 }
 

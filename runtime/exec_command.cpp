@@ -11,18 +11,16 @@
 
 #include "slipway/base/error.hpp"
 #include "slipway/base/file.hpp"
+#include "slipway/base/process.hpp"
 #include "slipway/base/sys.hpp"
 
 namespace slipway::runtime {
 
 namespace {
 
-std::vector<char*> pointers(const std::vector<std::string>& strings) {
-    std::vector<char*> list;
-    for (const auto& text : strings) list.push_back(const_cast<char*>(text.c_str()));
-    list.push_back(nullptr);
-    return list;
-}
+constexpr std::string_view kElfMagic =
+    "\x7f"
+    "ELF";
 
 std::string search_path(const std::vector<std::string>& environment) {
     for (const auto& entry : environment)
@@ -68,7 +66,8 @@ Error refused(const std::string& path, int errno_value) {
         else if ((st.st_mode & 0111) == 0)
             error.note("it has no execute permission").hint("run chmod +x on it in the image");
     }
-    if (errno_value == ENOEXEC) error.note("it is made for another kind of processor, or damaged");
+    if (errno_value == ENOEXEC && read_head(path).starts_with(kElfMagic))
+        error.note("it is made for another kind of processor, or damaged");
     if (errno_value == E2BIG)
         error.note("arguments and environment together are too long for the kernel");
     return error;
@@ -80,12 +79,13 @@ int try_exec(const std::string& path, const std::vector<std::string>& argv,
     ::execve(path.c_str(), argv_pointers.data(), env_pointers.data());
     const int error = errno;
     if (error == ENOENT && ::access(path.c_str(), F_OK) == 0) throw missing_interpreter(path);
-    if (error == ENOEXEC && !read_head(path).starts_with("\x7f"
-                                                         "ELF")) {
+    if (error == ENOEXEC && !read_head(path).starts_with(kElfMagic)) {
         // As execvp(3) and every shell: a text without "#!" is a script of /bin/sh.
         std::vector<std::string> script{"/bin/sh", path};
         script.insert(script.end(), argv.begin() + 1, argv.end());
-        ::execve("/bin/sh", pointers(script).data(), env_pointers.data());
+        ::execve("/bin/sh", exec_pointers(script).data(), env_pointers.data());
+        throw refused(path, error)
+            .note("it is a text without \"#!\", and the image has no /bin/sh to run it");
     }
     if (error == ENOENT || error == ENOTDIR || error == EACCES) return error;
     throw refused(path, error);
@@ -95,8 +95,8 @@ int try_exec(const std::string& path, const std::vector<std::string>& argv,
 
 void exec_command(const std::vector<std::string>& argv,
                   const std::vector<std::string>& environment) {
-    const auto argv_pointers = pointers(argv);
-    const auto env_pointers = pointers(environment);
+    const auto argv_pointers = exec_pointers(argv);
+    const auto env_pointers = exec_pointers(environment);
     const std::string& name = argv.front();
     if (name.find('/') != std::string::npos)
         throw refused(name, try_exec(name, argv, argv_pointers, env_pointers));

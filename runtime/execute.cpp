@@ -23,7 +23,7 @@ void make_private_container(const RunPlan& plan) {
     std::optional<FuseServer> server;
     if (needs_server(plan)) server = start_fuse_server(plan);
     sys::unshare(CLONE_NEWNS);
-    make_mounts_private();
+    isolate_mounts();
     assemble_container(plan, server ? &*server : nullptr);
 }
 

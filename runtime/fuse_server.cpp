@@ -109,7 +109,9 @@ FuseServer start_fuse_server(const RunPlan& plan) {
     auto [start_reader, start_writer] = sys::socketpair(SOCK_STREAM);
     auto [pid_reader, pid_writer] = sys::pipe();
     const pid_t middle = ::fork();
-    if (middle < 0) throw SysError("cannot start the image's server", "fork");
+    if (middle < 0)
+        throw SysError("cannot start the image's server", "fork")
+            .hint("raise the limit on processes (ulimit -u)");
     if (middle == 0) {  // forks once more, so that the server is not the user's command's child
         start_writer.reset();
         const pid_t pid = ::fork();

@@ -77,8 +77,8 @@ void enter_user_namespace(int more_flags, const Identity& identity) {
     }
 }
 
-void make_mounts_private() {
-    if (::mount("", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
+void isolate_mounts() {
+    if (::mount("", "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0)
         throw namespace_refusal(errno, "mount");
 }
 

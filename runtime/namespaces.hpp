@@ -22,7 +22,8 @@ void enter_user_namespace(int more_flags, const Identity& identity);
 /// `errno_value` is that of `call` ("unshare", "mount", "write to uid_map").
 Error namespace_refusal(int errno_value, const std::string& call);
 
-/// Make every mount of the (new) mount namespace private, so that nothing we do shows outside.
-void make_mounts_private();
+/// Make every mount of the (new) mount namespace a slave of the host's: nothing we do shows outside,
+/// and what the host mounts later, such as an automounter's home directories, shows inside.
+void isolate_mounts();
 
 }  // namespace slipway::runtime

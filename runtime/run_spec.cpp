@@ -6,19 +6,11 @@
 
 #include "slipway/base/error.hpp"
 #include "slipway/base/path.hpp"
+#include "slipway/base/text.hpp"
 
 namespace slipway::runtime {
 
 namespace {
-
-std::vector<std::string> split(const std::string& text, char separator) {
-    std::vector<std::string> parts;
-    size_t from = 0;
-    for (size_t to; (to = text.find(separator, from)) != std::string::npos; from = to + 1)
-        parts.push_back(text.substr(from, to - from));
-    parts.push_back(text.substr(from));
-    return parts;
-}
 
 Error malformed(const Typed& typed, const std::string& reason) {
     return Error(ErrorKind::usage, fmt::format("cannot understand the bind {}: {}",

@@ -99,7 +99,7 @@ int run_init(const StepRequest& request, const UniqueFd& keeper, const UniqueFd&
              const UniqueFd& result) {
     die_with(keeper);
     if (!request.network) bring_loopback_up();
-    make_mounts_private();
+    isolate_mounts();
     ::umask(022);  // as every builder: the layer must not depend on the caller's
     StepRoot root(request);
     ForkedChild command = fork_child([&]() -> int { become_command(request, root, input); });
@@ -181,7 +181,7 @@ void require_step_support(const std::string& store) {
                                join_path(place.path(), "work")};
     ForkedChild probe = fork_child([&]() -> int {
         enter_user_namespace(CLONE_NEWNS, {0, 0, ::geteuid(), ::getegid()});
-        make_mounts_private();
+        isolate_mounts();
         mount_overlay(layers, layers.upper);
         sys::mkdirat(AT_FDCWD, join_path(layers.upper, "try"), 0755);
         return 0;

@@ -105,6 +105,13 @@ ForkedChild fork_child(const std::function<int()>& body) {
     return {ChildProcess(pid), std::move(reader)};
 }
 
+std::vector<char*> exec_pointers(const std::vector<std::string>& strings) {
+    std::vector<char*> list;
+    for (const auto& text : strings) list.push_back(const_cast<char*>(text.c_str()));
+    list.push_back(nullptr);
+    return list;
+}
+
 ExitStatus wait_forked(ForkedChild& child) {
     const std::string report = read_all(child.error_pipe.get(), "error pipe");
     const ExitStatus status = child.process.wait();
@@ -113,13 +120,6 @@ ExitStatus wait_forked(ForkedChild& child) {
 }
 
 namespace {
-
-std::vector<char*> pointers(const std::vector<std::string>& strings) {
-    std::vector<char*> list;
-    for (const auto& text : strings) list.push_back(const_cast<char*>(text.c_str()));
-    list.push_back(nullptr);
-    return list;
-}
 
 /// Feed `input` and collect both outputs at once, so that no pipe can fill up and block the other.
 void exchange(UniqueFd in, UniqueFd out, UniqueFd err, const std::string& input,
@@ -165,8 +165,8 @@ CommandResult run_command(const CommandOptions& options) {
     auto [in_read, in_write] = sys::pipe();
     auto [out_read, out_write] = sys::pipe();
     auto [err_read, err_write] = sys::pipe();
-    const std::vector<char*> argv = pointers(options.argv);
-    const std::vector<char*> env = pointers(options.env.value_or(std::vector<std::string>{}));
+    const std::vector<char*> argv = exec_pointers(options.argv);
+    const std::vector<char*> env = exec_pointers(options.env.value_or(std::vector<std::string>{}));
     const int in = in_read.get();
     const int out = options.capture_output ? out_write.get() : STDERR_FILENO;
     const int err = options.capture_errors ? err_write.get() : STDERR_FILENO;

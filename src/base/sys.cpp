@@ -178,6 +178,10 @@ void fsync(int fd, const std::string& subject) {
     if (::fsync(fd) != 0) throw SysError(cannot("write", subject), "fsync");
 }
 
+void syncfs(int fd, const std::string& subject) {
+    if (::syncfs(fd) != 0) throw SysError(cannot("write", subject), "syncfs");
+}
+
 void utimensat_nofollow(int dir, const std::string& path, int64_t seconds, long nanoseconds) {
     const timespec times[2] = {{seconds, nanoseconds}, {seconds, nanoseconds}};
     if (::utimensat(dir, path.c_str(), times, AT_SYMLINK_NOFOLLOW) != 0)

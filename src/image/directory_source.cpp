@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "slipway/base/error.hpp"
+#include "slipway/base/own_file.hpp"
 #include "slipway/base/path.hpp"
 #include "slipway/base/sys.hpp"
 #include "slipway/image/entry.hpp"
@@ -139,7 +140,7 @@ class DirectorySource : public EntrySource {
 
     void open_file(Entry& entry, const std::string& path, const std::string& name) {
         try {
-            file_ = sys::openat(current_.get(), name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+            file_ = open_own_file(current_.get(), name);
         } catch (Error& error) {
             error.note(fmt::format("while reading {}", quoted(full(path))));
             throw;

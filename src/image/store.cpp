@@ -1,5 +1,5 @@
-// The user's image store: names, blobs, unpacked layers.
-// Must not: decide what is garbage (store_collect.cpp does).
+// The user's image store: names and blobs.
+// Must not: unpack layers (store_unpacked.cpp does) or decide what is garbage (store_collect.cpp).
 #include "slipway/image/store.hpp"
 
 #include <fmt/core.h>
@@ -16,6 +16,7 @@
 #include "slipway/base/log.hpp"
 #include "slipway/base/path.hpp"
 #include "slipway/base/sys.hpp"
+#include "slipway/base/text.hpp"
 #include "store_use.hpp"
 #include "temp_file.hpp"
 
@@ -24,8 +25,6 @@ namespace {
 
 using std::chrono::seconds;
 constexpr auto kIndexTimeout = seconds(30);
-// Another process may be unpacking the same layer; ten minutes is a large one on a slow disk.
-constexpr auto kUnpackTimeout = seconds(600);
 
 std::string variable(const char* name) {
     const char* value = std::getenv(name);
@@ -44,30 +43,14 @@ bool is_read_only(const Error& error) {
     return reason == EROFS || reason == EACCES || reason == EPERM;
 }
 
-/// The edit distance of two texts (Levenshtein).
-size_t distance(std::string_view a, std::string_view b) {
-    std::vector<size_t> row(b.size() + 1);
-    for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-    for (size_t i = 1; i <= a.size(); ++i) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= b.size(); ++j) {
-            size_t above = row[j];
-            row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
-            diagonal = above;
-        }
-    }
-    return row[b.size()];
-}
-
 std::string without_tag(const std::string& name) { return name.substr(0, name.rfind(':')); }
 
 std::vector<std::string> near_names(const std::string& wanted,
                                     const std::vector<StoredImage>& images) {
     std::multimap<size_t, std::string> found;
     for (const StoredImage& image : images) {
-        size_t apart = std::min(distance(wanted, image.name),
-                                distance(without_tag(wanted), without_tag(image.name)));
+        size_t apart = std::min(edit_distance(wanted, image.name),
+                                edit_distance(without_tag(wanted), without_tag(image.name)));
         if (apart <= std::max<size_t>(2, wanted.size() / 4)) found.emplace(apart, image.name);
     }
     std::vector<std::string> names;
@@ -218,46 +201,5 @@ bool Store::has_blob(const Digest& digest) const {
 }
 
 UniqueFd Store::open_blob(const Digest& digest) const { return blobs_->open_blob(digest); }
-
-std::string Store::unpacked_layer(const Layer& layer) const {
-    std::string path = join_path(directory_, "unpacked/" + layer.diff_id.hex());
-    auto made = [&] { return sys::stat_if_exists(AT_FDCWD, path).has_value(); };
-    begin_use();
-    if (made()) return path;
-    FileLock lock(join_path(subdirectory("locks"), "unpack-" + layer.diff_id.hex()),
-                  FileLock::Mode::exclusive, kUnpackTimeout);
-    if (made()) return path;
-    subdirectory("unpacked");
-    std::string place = join_path(subdirectory("tmp"), temporary_name());
-    sys::mkdirat(AT_FDCWD, place, 0755);
-    try {
-        OciImage image;
-        image.blobs = blobs_;
-        image.layers = {layer};
-        auto source = open_image_layer(image, 0);
-        UnpackReport report = unpack_layer(*source, place, UnpackStyle::overlay);
-        if (report.devices_not_made > 0) {
-            log::verbose("{} device nodes of layer {} were left out", report.devices_not_made,
-                         layer.diff_id.hex().substr(0, 12));
-        }
-        sys::renameat(AT_FDCWD, place, AT_FDCWD, path);
-    } catch (...) {
-        remove_tree(place);
-        throw;
-    }
-    return path;
-}
-
-void Store::adopt_unpacked(const Layer& layer, const std::string& directory) const {
-    begin_use();
-    std::string path = join_path(subdirectory("unpacked"), layer.diff_id.hex());
-    FileLock lock(join_path(subdirectory("locks"), "unpack-" + layer.diff_id.hex()),
-                  FileLock::Mode::exclusive, kUnpackTimeout);
-    if (sys::stat_if_exists(AT_FDCWD, path)) {
-        remove_tree(directory);
-    } else {
-        sys::renameat(AT_FDCWD, directory, AT_FDCWD, path);
-    }
-}
 
 }  // namespace slipway::image

@@ -60,6 +60,25 @@ class BuildTest(SlipwayTest):
         self.assert_succeeds(result)
         self.assertEqual(self.inside("cat", "/fds"), "0\n1\n2\n3\n")
 
+    def test_files_that_nobody_may_read(self):
+        """Mode 0, as of /etc/shadow in some distributions: in the layer, and copied from a stage."""
+        self.make_base()
+        self.dockerfile("FROM base AS first", "RUN echo secret > /shadow && chmod 0 /shadow", "FROM base",
+                        "COPY --from=first /shadow /copied", "RUN echo more > /own && chmod 0 /own")
+        self.assert_succeeds(self.build())
+        self.assertEqual(self.inside("stat", "-c", "%a %s", "/copied", "/own"), "0 7\n0 5\n")
+        self.assert_succeeds(self.build("--no-cache"))
+
+    def test_arguments_reach_the_stages_that_begin_from_theirs(self):
+        self.make_base()
+        self.dockerfile("ARG GLOBAL=g", "FROM base AS first", "ARG LOCAL=l", "ARG GLOBAL", "ENV KEPT=$LOCAL", "FROM base AS apart",
+                        "RUN echo ${LOCAL:-none} > /apart", "FROM first", "COPY --from=apart /apart /apart",
+                        "RUN echo $LOCAL $GLOBAL $KEPT > /child", "LABEL of=$LOCAL")
+        self.assert_succeeds(self.build())
+        self.assertEqual(self.inside("cat", "/child", "/apart"), "l g l\nnone\n")
+        self.assert_succeeds(self.build("--build-arg", "LOCAL=given"))
+        self.assertEqual(self.inside("cat", "/child", "/apart"), "given g given\nnone\n")
+
     def test_a_killed_build_leaves_nothing(self):
         self.make_base()
         self.dockerfile("FROM base", "RUN echo begun > /big; sleep 77")
@@ -109,6 +128,25 @@ class BuildTest(SlipwayTest):
             file.write("another root\n")
         self.make_base()
         self.assertEqual(cached(), 0, "the base's contents under the same name")
+
+    def test_a_context_that_changes_during_the_build(self):
+        """What was written meanwhile is in the image, but not in the cache under the old contents' key."""
+        self.make_base()
+        self.write("context/file", "before")
+        self.dockerfile("FROM base", "RUN sleep 1.5", "COPY file /copied", "RUN cat /copied > /seen")
+        process = subprocess.Popen([program(), "build", "-t", "built", self.path("context")], env=self.env,
+                                   stderr=subprocess.PIPE, text=True)
+        while "STEP 2/4" not in process.stderr.readline():
+            self.assertIsNone(process.poll())
+        time.sleep(0.2)
+        self.write("context/file", "after")
+        said = process.communicate(timeout=60)[1]
+        self.assertEqual(process.returncode, 0, said)
+        self.assertIn("the context changed while it was built", said)
+        self.assertEqual(self.inside("cat", "/seen"), "after")
+        self.write("context/file", "before")
+        self.assertEqual(self.assert_succeeds(self.build()).stderr.count("(CACHED)"), 1)
+        self.assertEqual(self.inside("cat", "/seen"), "before")
 
 
 if __name__ == "__main__":

@@ -205,6 +205,14 @@ class RunTest(SlipwayTest):
         self.assert_fails(result, "cannot bind", "requested by: --bind, argument 1", "try:")
         self.assert_succeeds(self.sh(self.root, "true", "-b", self.path("absent") + ":/opt:optional"))
 
+    def test_a_file_and_a_directory_do_not_replace_each_other(self):
+        for kind, image in self.images():
+            with self.subTest(kind):
+                self.assert_fails(self.sh(image, "true", "-b", "/etc/passwd:/opt"), "a file cannot be shown in place of a directory",
+                                  "requested by: --bind, argument 1", "try:")
+                self.assert_fails(self.sh(image, "true", "-b", "/usr:/etc/image"), "a directory cannot be shown in place of a file",
+                                  "requested by: --bind, argument 1", "try:")
+
     def test_environment(self):
         env = {"LD_PRELOAD": "", "LD_LIBRARY_PATH": "/host/lib", "PYTHONPATH": "/host/py", "SLURM_PROCID": "3",
                "OMP_NUM_THREADS": "2", "MODULEPATH": "/host/modules", "FROM_HOST": "yes", "HOME": "/home/not-bound"}
@@ -237,6 +245,8 @@ class RunTest(SlipwayTest):
         with open(script, "w") as file:
             file.write("echo plain text: $1\n")
         self.assertEqual(self.slipway("run", self.root, "--", "script", "runs").stdout, "plain text: runs\n")
+        os.unlink(os.path.join(self.root, "usr/bin/sh"))
+        self.assert_fails(self.slipway("run", self.root, "--", "script"), "the image has no /bin/sh", status=126)
 
     def test_inherited_descriptors_survive_and_ours_do_not_leak(self):
         for kind, image in self.images():
@@ -289,6 +299,22 @@ class RunTest(SlipwayTest):
                                            '"$slipway" run "$1" "$2" -- true', f"--session={session}", self.root)
             self.assert_fails(result, "cannot make a user namespace", "user.max_user_namespaces is 0",
                               "try: ask the administrator for: sysctl user.max_user_namespaces=")
+
+    def test_what_the_host_mounts_later_shows_inside_and_nothing_of_ours_outside(self):
+        """As an automounter does: a bind that is in use when its directory gets a mount."""
+        for kind, image in self.images():
+            for session in ("none", "late"):
+                with self.subTest(kind, session=session):
+                    place = self.path(f"{kind}-{session}")
+                    os.makedirs(os.path.join(place, "sub"))
+                    result = self.in_own_namespace(
+                        'mount --make-rshared /; before=$(wc -l < /proc/self/mountinfo)\n'
+                        '"$slipway" run --session="$1" -b "$2:/opt" "$3" -- sh -c "echo > /opt/ready; '
+                        'for i in 1 2 3 4 5 6 7 8 9; do sleep 0.2; cat /opt/sub/late && exit; done" &\n'
+                        'while [ ! -e "$2/ready" ]; do sleep 0.02; done\n'
+                        'echo $(($(wc -l < /proc/self/mountinfo) - before))\n'
+                        'mount -t tmpfs none "$2/sub"; echo mounted > "$2/sub/late"; wait', session, place, image)
+                    self.assertEqual(result.stdout, "0\nmounted\n", result)
 
     def test_no_fuse_device(self):
         image = make_squashfs(self.root, self.path("image.sqfs"))

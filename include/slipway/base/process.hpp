@@ -53,6 +53,9 @@ ForkedChild fork_child(const std::function<int()>& body);
 /// Wait for the child; throws the error that it sent, if it sent one.
 ExitStatus wait_forked(ForkedChild& child);
 
+/// What execve(2) takes: pointers into `strings`, and a null pointer. Valid as long as `strings` is.
+std::vector<char*> exec_pointers(const std::vector<std::string>& strings);
+
 struct CommandOptions {
     std::vector<std::string> argv;
     std::optional<std::vector<std::string>> env;  ///< "K=V"; absent: our own environment

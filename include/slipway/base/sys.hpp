@@ -51,6 +51,7 @@ void fchmodat(int dir, const std::string& path, mode_t mode);
 void fchownat_nofollow(int dir, const std::string& path, uid_t uid, gid_t gid);
 void ftruncate(int fd, off_t size, const std::string& subject);
 void fsync(int fd, const std::string& subject);
+void syncfs(int fd, const std::string& subject);  ///< the whole file system of `fd`
 /// Set access and modification time of a path, the link itself if it is one.
 void utimensat_nofollow(int dir, const std::string& path, int64_t seconds, long nanoseconds);
 /// Names in a directory without "." and "..", sorted bytewise.

@@ -142,6 +142,30 @@ TEST_CASE("store: layers are unpacked once and in overlay style; uppers are adop
     CHECK(!exists(upper));
 }
 
+TEST_CASE("store: a layer unpacked before the machine's last start is made again, once") {
+    Scratch scratch;
+    Store store = Store::open(scratch / "store");
+    const Layer layer = add(store, {file("f", "whole")});
+    const std::string path = store.unpacked_layer(layer);
+    const std::string note = path + ".boot";
+    REQUIRE(exists(note));
+    spit(path + "/f", "");  // what a crash leaves of data that was never written
+    CHECK(read_file(store.unpacked_layer(layer) + "/f").empty());  // still the same start
+    spit(note, "an earlier start");
+    CHECK(read_file(store.unpacked_layer(layer) + "/f") == "whole");
+    CHECK(!exists(note));
+    CHECK(names_in(scratch / "store/tmp").empty());
+
+    const Layer next = add(store, {file("u", "2")});
+    const std::string upper = store.subdirectory("tmp") + "/upper";
+    sys::make_directories(upper);
+    spit(upper + "/u", "2");
+    store.adopt_unpacked(next, upper);
+    spit(store.unpacked_layer(next) + ".boot", "");  // the note itself was not written
+    spit(path + "/../" + next.diff_id.hex() + "/u", "");
+    CHECK(read_file(store.unpacked_layer(next) + "/u") == "2");
+}
+
 TEST_CASE("store: a layer that cannot be unpacked or written leaves nothing") {
     Scratch scratch;
     Store store = Store::open(scratch / "store");

@@ -26,7 +26,7 @@ void in_namespace(const std::string& root, bool read_only,
                   const std::function<void(MountTree&)>& body) {
     ForkedChild child = fork_child([&]() -> int {
         enter_user_namespace(CLONE_NEWNS, {0, 0, ::geteuid(), ::getegid()});
-        make_mounts_private();
+        isolate_mounts();
         const UniqueFd tree = clone_tree(root);
         if (read_only) sys::mount_setattr_recursive(tree.get(), MOUNT_ATTR_RDONLY, 0, root);
         sys::move_mount(tree.get(), sys::open(root, O_PATH).get(), root);
