@@ -81,14 +81,18 @@ std::vector<AptSource> default_sources(const std::string& id, const std::string&
         const std::string uri = "http://archive.ubuntu.com/ubuntu";
         return {{uri, suite, {"main", "universe"}, kUbuntuKeyring},
                 {uri, suite + "-updates", {"main", "universe"}, kUbuntuKeyring},
-                {"http://security.ubuntu.com/ubuntu", suite + "-security", {"main", "universe"},
+                {"http://security.ubuntu.com/ubuntu",
+                 suite + "-security",
+                 {"main", "universe"},
                  kUbuntuKeyring}};
     }
     const std::string uri = "http://deb.debian.org/debian";
     std::vector<AptSource> sources = {{uri, suite, {"main"}, kDebianKeyring}};
     if (suite != "sid" && suite != "unstable" && suite != "testing") {
         sources.push_back({uri, suite + "-updates", {"main"}, kDebianKeyring});
-        sources.push_back({"http://deb.debian.org/debian-security", suite + "-security", {"main"},
+        sources.push_back({"http://deb.debian.org/debian-security",
+                           suite + "-security",
+                           {"main"},
                            kDebianKeyring});
     }
     return sources;
@@ -125,8 +129,8 @@ std::vector<AptSource> read_host_sources() {
     const auto add = [&](const std::string& path) {
         if (!sys::stat_if_exists(AT_FDCWD, path)) return;
         const std::string text = read_file(path);
-        auto found = path.ends_with(".sources") ? parse_deb822_sources(text)
-                                                : parse_sources_list(text);
+        auto found =
+            path.ends_with(".sources") ? parse_deb822_sources(text) : parse_sources_list(text);
         sources.insert(sources.end(), found.begin(), found.end());
     };
     add("/etc/apt/sources.list");
@@ -158,7 +162,7 @@ std::string distribution_of(const std::string& suite, const Distribution& host) 
     static const std::vector<std::string> kDebian = {"buster", "bullseye", "bookworm", "trixie",
                                                      "forky",  "sid",      "unstable", "testing",
                                                      "stable", "oldstable"};
-    static const std::vector<std::string> kUbuntu = {"bionic", "focal",   "jammy",   "noble",
+    static const std::vector<std::string> kUbuntu = {"bionic",   "focal",  "jammy",    "noble",
                                                      "oracular", "plucky", "questing", "resolute"};
     if (std::find(kDebian.begin(), kDebian.end(), suite) != kDebian.end()) return "debian";
     if (std::find(kUbuntu.begin(), kUbuntu.end(), suite) != kUbuntu.end()) return "ubuntu";

@@ -49,9 +49,9 @@ class ArchiveSource : public image::EntrySource {
  private:
     [[noreturn]] void fail() const {
         const char* reason = archive_error_string(reader_.get());
-        throw Error(ErrorKind::invalid_archive, fmt::format("cannot unpack {}: {}",
-                                                            slipway::quoted(subject_),
-                                                            reason ? reason : "damaged"));
+        throw Error(ErrorKind::invalid_archive,
+                    fmt::format("cannot unpack {}: {}", slipway::quoted(subject_),
+                                reason ? reason : "damaged"));
     }
 
     /// Read the next header; false only for a first header that cannot be read.
@@ -82,18 +82,23 @@ class ArchiveSource : public image::EntrySource {
             return;
         }
         switch (archive_entry_filetype(current_)) {
-            case AE_IFDIR: entry.type = EntryType::directory; break;
+            case AE_IFDIR:
+                entry.type = EntryType::directory;
+                break;
             case AE_IFLNK:
                 entry.type = EntryType::symlink;
                 entry.link_target = text(archive_entry_symlink(current_));
                 break;
-            case AE_IFIFO: entry.type = EntryType::fifo; break;
-            case AE_IFSOCK: entry.type = EntryType::socket; break;
+            case AE_IFIFO:
+                entry.type = EntryType::fifo;
+                break;
+            case AE_IFSOCK:
+                entry.type = EntryType::socket;
+                break;
             case AE_IFCHR:
             case AE_IFBLK:
-                entry.type = archive_entry_filetype(current_) == AE_IFCHR
-                                 ? EntryType::char_device
-                                 : EntryType::block_device;
+                entry.type = archive_entry_filetype(current_) == AE_IFCHR ? EntryType::char_device
+                                                                          : EntryType::block_device;
                 entry.device_major = static_cast<uint32_t>(archive_entry_rdevmajor(current_));
                 entry.device_minor = static_cast<uint32_t>(archive_entry_rdevminor(current_));
                 break;

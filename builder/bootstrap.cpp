@@ -36,18 +36,21 @@ constexpr const char* kAptHelper = "/usr/lib/apt/apt-helper";
 
 std::string require_mmdebstrap() {
     const char* path = std::getenv("PATH");
-    const auto program = find_program("mmdebstrap", fmt::format("{}:{}", path ? path : "", kHostPath));
+    const auto program =
+        find_program("mmdebstrap", fmt::format("{}:{}", path ? path : "", kHostPath));
     if (!program)
         throw Error(ErrorKind::not_found, "mmdebstrap is not installed on this machine")
-            .hint("install it (apt-get install mmdebstrap; dnf install mmdebstrap), or bring a base "
-                  "image as an archive: slipway convert docker-archive:FILE store:NAME");
+            .hint(
+                "install it (apt-get install mmdebstrap; dnf install mmdebstrap), or bring a base "
+                "image as an archive: slipway convert docker-archive:FILE store:NAME");
     return *program;
 }
 
 void require_suite_name(const std::string& suite) {
-    if (suite.empty() || suite.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-.") !=
-                             std::string::npos)
-        throw Error(ErrorKind::usage, fmt::format("{} is no name of a suite", slipway::quoted(suite)))
+    if (suite.empty() ||
+        suite.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-.") != std::string::npos)
+        throw Error(ErrorKind::usage,
+                    fmt::format("{} is no name of a suite", slipway::quoted(suite)))
             .hint("name one like bookworm, trixie or noble");
 }
 
@@ -84,7 +87,10 @@ enum class Probe { there, absent, unreachable };
 Probe probe_suite(const AptSource& source, const std::string& scratch, std::string& answer) {
     for (const char* name : {"InRelease", "Release"}) {
         CommandOptions helper;
-        helper.argv = {kAptHelper, "-o", "Acquire::Retries=1", "download-file",
+        helper.argv = {kAptHelper,
+                       "-o",
+                       "Acquire::Retries=1",
+                       "download-file",
                        fmt::format("{}/dists/{}/{}", source.uri, source.suite, name),
                        join_path(scratch, name)};
         helper.capture_errors = true;
@@ -107,16 +113,16 @@ std::vector<AptSource> existing_sources(std::vector<AptSource> sources, const st
         if (probe == Probe::there) {
             found.push_back(source);
         } else if (probe == Probe::absent && source.suite == suite) {
-            throw Error(ErrorKind::not_found,
-                        fmt::format("the mirror {} has no suite {}", source.uri,
-                                    slipway::quoted(suite)))
+            throw Error(ErrorKind::not_found, fmt::format("the mirror {} has no suite {}",
+                                                          source.uri, slipway::quoted(suite)))
                 .hint("check the spelling; an old release may be on another mirror (--mirror URL)");
         } else if (probe == Probe::unreachable) {
             Error error(ErrorKind::io, fmt::format("the mirror {} cannot be reached", source.uri));
             for (const std::string& line : split(answer, '\n'))
                 if (starts_with(line, "E: ") || starts_with(line, "Err:")) error.note(line);
-            throw error.hint("check the network and its proxy (http_proxy, /etc/apt/apt.conf.d), or "
-                             "name another mirror with --mirror URL");
+            throw error.hint(
+                "check the network and its proxy (http_proxy, /etc/apt/apt.conf.d), or "
+                "name another mirror with --mirror URL");
         } else {
             log::info("{} is not on {}: left out", source.suite, source.uri);
         }
@@ -154,20 +160,22 @@ class Bootstrap {
     void require_keyrings() const {
         for (const AptSource& source : sources_)
             if (!source.signed_by.empty() && !sys::stat_if_exists(AT_FDCWD, source.signed_by))
-                throw Error(ErrorKind::not_found,
-                            fmt::format("the keyring {} is not installed",
-                                        slipway::quoted(source.signed_by)))
+                throw Error(ErrorKind::not_found, fmt::format("the keyring {} is not installed",
+                                                              slipway::quoted(source.signed_by)))
                     .note(fmt::format("needed to check the signatures of {}", source.uri))
-                    .hint("install the distribution's keyring package (debian-archive-keyring or "
-                          "ubuntu-keyring)");
+                    .hint(
+                        "install the distribution's keyring package (debian-archive-keyring or "
+                        "ubuntu-keyring)");
     }
 
     std::vector<std::string> command() const {
         // Downloaded packages come from and go to the store's cache, so that a second bootstrap
         // downloads only what is new; hard links, for they lie on one file system.
         const std::string cache = packages_;
-        const std::string keep = "for f in \"$1\"/var/cache/apt/archives/*.deb; do [ ! -e \"$f\" ] || "
-                                 "cp -l -n \"$f\" '" + cache + "/'; done";
+        const std::string keep =
+            "for f in \"$1\"/var/cache/apt/archives/*.deb; do [ ! -e \"$f\" ] || "
+            "cp -l -n \"$f\" '" +
+            cache + "/'; done";
         std::vector<std::string> argv = {
             program_,
             "--mode=root",
@@ -191,9 +199,9 @@ class Bootstrap {
     }
 
     std::vector<std::string> environment() const {
-        std::vector<std::string> result = {fmt::format("PATH={}", kHostPath), "HOME=" + place_.path(),
-                                           "LC_ALL=C.UTF-8", "DEBIAN_FRONTEND=noninteractive",
-                                           "TMPDIR=" + place_.path()};
+        std::vector<std::string> result = {
+            fmt::format("PATH={}", kHostPath), "HOME=" + place_.path(), "LC_ALL=C.UTF-8",
+            "DEBIAN_FRONTEND=noninteractive", "TMPDIR=" + place_.path()};
         for (const char* name : {"http_proxy", "https_proxy", "ftp_proxy", "no_proxy", "HTTP_PROXY",
                                  "HTTPS_PROXY", "NO_PROXY", "SOURCE_DATE_EPOCH"})
             if (const char* value = std::getenv(name))
@@ -207,12 +215,24 @@ class Bootstrap {
         if (!status.success())
             throw Error(ErrorKind::command_failed,
                         fmt::format("mmdebstrap ended with {}", status.describe()))
-                .note(fmt::format("while bootstrapping {} from {}", options_.suite,
-                                  sources_[0].uri))
+                .note(
+                    fmt::format("while bootstrapping {} from {}", options_.suite, sources_[0].uri))
                 .hint("its own messages above say why");
         const std::string text = options_for_image(apt_options_);
         if (!text.empty())
-            write_file_atomic(join_path(root_, "etc/apt/apt.conf.d/80bootstrap-mirror"), text, 0644);
+            write_file_atomic(join_path(root_, "etc/apt/apt.conf.d/80bootstrap-mirror"), text,
+                              0644);
+        make_mount_points();
+    }
+
+    /// Empty files where a run shows the host's: without them each start has to put a copy of /etc
+    /// made of mounts over the image's, as nothing can be made in a read-only image.
+    void make_mount_points() const {
+        for (const char* name : {"etc/hosts", "etc/resolv.conf", "etc/machine-id"}) {
+            const std::string path = join_path(root_, name);
+            if (!sys::stat_if_exists(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW))
+                write_file_atomic(path, "", 0644);
+        }
     }
 
     /// Everything below the root but device nodes, which no ordinary user can make.
@@ -234,7 +254,9 @@ class Bootstrap {
             }
             return false;
         }
-        size_t read(void* data, size_t size_bytes) override { return source_.read(data, size_bytes); }
+        size_t read(void* data, size_t size_bytes) override {
+            return source_.read(data, size_bytes);
+        }
         size_t recovered() const { return recovered_; }
 
      private:
@@ -256,9 +278,10 @@ class Bootstrap {
             return writer.finish();
         });
         save_layer_index(store_, layer, index);
-        log::info("{} files, {} owners other than root recovered from the packages; owners that "
-                  "other packages' scripts set are not kept",
-                  index.entries.size(), filtered.recovered());
+        log::info(
+            "{} files, {} owners other than root recovered from the packages; owners that "
+            "other packages' scripts set are not kept",
+            index.entries.size(), filtered.recovered());
         return layer;
     }
 
@@ -280,9 +303,9 @@ class Bootstrap {
                          {"org.opencontainers.image.version", options_.suite},
                          {"org.opencontainers.image.base.name", sources_[0].uri},
                          {"org.opencontainers.image.created", created}};
-        config.history = {{created, fmt::format("slipway bootstrap {} ({})", options_.suite,
-                                                options_.variant),
-                           "", false}};
+        config.history = {
+            {created, fmt::format("slipway bootstrap {} ({})", options_.suite, options_.variant),
+             "", false}};
         return config;
     }
 

@@ -54,7 +54,8 @@ std::vector<Member> read_package(const std::string& path) {
         Archive inner(archive_read_new());
         archive_read_support_filter_all(inner.get());
         archive_read_support_format_tar(inner.get());
-        if (archive_read_open(inner.get(), outer.get(), nullptr, read_member, nullptr) != ARCHIVE_OK)
+        if (archive_read_open(inner.get(), outer.get(), nullptr, read_member, nullptr) !=
+            ARCHIVE_OK)
             throw Error(ErrorKind::invalid_archive,
                         fmt::format("cannot read {}: {}", slipway::quoted(path),
                                     archive_error_string(inner.get())));
@@ -62,7 +63,8 @@ std::vector<Member> read_package(const std::string& path) {
         while (archive_read_next_header(inner.get(), &file) >= ARCHIVE_WARN && file != nullptr) {
             const auto text = [](const char* value) { return std::string(value ? value : ""); };
             Member member{clean_member_path(text(archive_entry_pathname(file))),
-                          text(archive_entry_uname(file)), text(archive_entry_gname(file)),
+                          text(archive_entry_uname(file)),
+                          text(archive_entry_gname(file)),
                           static_cast<uint32_t>(archive_entry_uid(file)),
                           static_cast<uint32_t>(archive_entry_gid(file)),
                           static_cast<uint32_t>(archive_entry_perm(file)) & 07777u};
@@ -98,8 +100,8 @@ class PackageOwners {
         std::vector<Member> members;
         if (known_.contains(file)) {
             for (const Json& row : known_[file])
-                members.push_back({row.at(0), row.at(1), row.at(2), row.at(3), row.at(4),
-                                   row.at(5)});
+                members.push_back(
+                    {row.at(0), row.at(1), row.at(2), row.at(3), row.at(4), row.at(5)});
             return members;
         }
         members = read_package(join_path(directory_, file));
@@ -124,7 +126,9 @@ class Names {
         read(root, "etc/passwd", users_);
         read(root, "etc/group", groups_);
     }
-    uint32_t user(const std::string& name, uint32_t number) const { return find(users_, name, number); }
+    uint32_t user(const std::string& name, uint32_t number) const {
+        return find(users_, name, number);
+    }
     uint32_t group(const std::string& name, uint32_t number) const {
         return find(groups_, name, number);
     }
@@ -188,10 +192,14 @@ std::vector<std::string> installed_packages(const Root& root) {
     };
     const auto status = root.read_file_if_exists("var/lib/dpkg/status").value_or("");
     for (const std::string& line : split(status, '\n')) {
-        if (line.empty()) finish();
-        else if (starts_with(line, "Package: ")) name = line.substr(9);
-        else if (starts_with(line, "Version: ")) version = line.substr(9);
-        else if (starts_with(line, "Architecture: ")) architecture = line.substr(14);
+        if (line.empty())
+            finish();
+        else if (starts_with(line, "Package: "))
+            name = line.substr(9);
+        else if (starts_with(line, "Version: "))
+            version = line.substr(9);
+        else if (starts_with(line, "Architecture: "))
+            architecture = line.substr(14);
     }
     finish();
     return files;
@@ -199,7 +207,8 @@ std::vector<std::string> installed_packages(const Root& root) {
 
 /// The path below the root that a package's path leads to: /bin may be a link to usr/bin.
 std::optional<std::string> real_path(const Root& root, const std::string& path) {
-    const auto parent = root.open_if_exists(std::string(parent_path("/" + path)), O_PATH | O_DIRECTORY);
+    const auto parent =
+        root.open_if_exists(std::string(parent_path("/" + path)), O_PATH | O_DIRECTORY);
     if (!parent) return std::nullopt;
     const std::string top = sys::readlinkat(AT_FDCWD, fmt::format("/proc/self/fd/{}", root.fd()));
     const std::string found =

@@ -42,7 +42,8 @@ std::map<std::string, std::string> parse_build_args(const std::vector<std::strin
         const size_t equals = argument.find('=');
         const std::string name = argument.substr(0, equals);
         if (name.empty())
-            throw Error(ErrorKind::usage, fmt::format("--build-arg {} has no name", slipway::quoted(argument)))
+            throw Error(ErrorKind::usage,
+                        fmt::format("--build-arg {} has no name", slipway::quoted(argument)))
                 .hint("write --build-arg NAME=VALUE");
         if (equals != std::string::npos) {
             result[name] = argument.substr(equals + 1);
@@ -118,8 +119,8 @@ class Build {
 
     std::string find_dockerfile() const {
         if (!sys::stat_if_exists(AT_FDCWD, options_.context))
-            throw Error(ErrorKind::not_found,
-                        fmt::format("there is no build context {}", slipway::quoted(options_.context)));
+            throw Error(ErrorKind::not_found, fmt::format("there is no build context {}",
+                                                          slipway::quoted(options_.context)));
         if (options_.dockerfile == "-") return "";
         if (!options_.dockerfile.empty()) return options_.dockerfile;
         for (const char* name : {"Dockerfile", "Containerfile"}) {
@@ -167,21 +168,23 @@ class Build {
         for (const auto& stored : store_.list()) names.push_back(stored.name);
         if (!names.empty()) error.note("the store has: " + join(names, ", "));
         const std::string repository = name.substr(0, name.find_first_of(":@"));
-        const std::string tag = name.find(':') == std::string::npos ? "bookworm"
-                                                                    : name.substr(name.find(':') + 1);
+        const std::string tag =
+            name.find(':') == std::string::npos ? "bookworm" : name.substr(name.find(':') + 1);
         if (repository == "debian" || repository == "ubuntu")
-            return error.hint(fmt::format("make it from the distribution's mirror: slipway bootstrap "
-                                          "{} -t {}",
-                                          suite_of(tag), name));
-        return error.hint(fmt::format("bring it as an archive: docker save {} -o base.tar, then "
-                                      "FROM docker-archive:base.tar, or slipway convert "
-                                      "docker-archive:base.tar store:{}",
-                                      name, name));
+            return error.hint(
+                fmt::format("make it from the distribution's mirror: slipway bootstrap "
+                            "{} -t {}",
+                            suite_of(tag), name));
+        return error.hint(
+            fmt::format("bring it as an archive: docker save {} -o base.tar, then "
+                        "FROM docker-archive:base.tar, or slipway convert "
+                        "docker-archive:base.tar store:{}",
+                        name, name));
     }
 
     static std::string suite_of(const std::string& tag) {
         static const std::map<std::string, std::string> kSuites = {
-            {"11", "bullseye"}, {"12", "bookworm"}, {"13", "trixie"},       {"latest", "bookworm"},
+            {"11", "bullseye"}, {"12", "bookworm"}, {"13", "trixie"},  {"latest", "bookworm"},
             {"20.04", "focal"}, {"22.04", "jammy"}, {"24.04", "noble"}};
         const std::string plain = tag.substr(0, tag.find("-slim"));
         const auto known = kSuites.find(plain);
@@ -204,8 +207,9 @@ class Build {
             return store_.tag(report.name, result.config, result.layers);
         }
         if (options_.output.empty())
-            log::info("the image has no name: only the build cache holds it (-t NAME names it, "
-                      "-o FILE.sqfs writes it)");
+            log::info(
+                "the image has no name: only the build cache holds it (-t NAME names it, "
+                "-o FILE.sqfs writes it)");
         image::OciImage image;
         image.config = result.config;
         image.config_digest = sha256(to_text(image::config_to_json(result.config)));

@@ -26,8 +26,8 @@ DigestMemo::DigestMemo(std::string path) : path_(std::move(path)) {
 std::string DigestMemo::digest(int fd, const std::string& subject) {
     const struct stat status = sys::fstat(fd, subject);
     const std::string key = fmt::format(
-        "{}:{}:{}:{}.{}:{}.{}", status.st_dev, status.st_ino, status.st_size,
-        status.st_mtim.tv_sec, status.st_mtim.tv_nsec, status.st_ctim.tv_sec, status.st_ctim.tv_nsec);
+        "{}:{}:{}:{}.{}:{}.{}", status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec,
+        status.st_mtim.tv_nsec, status.st_ctim.tv_sec, status.st_ctim.tv_nsec);
     const auto known = digests_.find(key);
     if (known != digests_.end()) return used_[key] = known->second;
     const std::string digest = sha256_file(fd, subject).hex();
@@ -61,19 +61,25 @@ std::optional<image::Entry> BuildContext::find(const std::string& path) const {
             entry.type = image::EntryType::file;
             entry.size_bytes = static_cast<uint64_t>(status->st_size);
             break;
-        case S_IFDIR: entry.type = image::EntryType::directory; break;
+        case S_IFDIR:
+            entry.type = image::EntryType::directory;
+            break;
         case S_IFLNK: {
             entry.type = image::EntryType::symlink;
             const UniqueFd link = root_.open(path, O_PATH | O_NOFOLLOW);
             entry.link_target = sys::readlinkat(link.get(), "");
             break;
         }
-        case S_IFIFO: entry.type = image::EntryType::fifo; break;
-        default: entry.type = image::EntryType::socket; break;
+        case S_IFIFO:
+            entry.type = image::EntryType::fifo;
+            break;
+        default:
+            entry.type = image::EntryType::socket;
+            break;
     }
     if (path.empty() || !ignored_.matches(path)) return entry;
-    const bool passage = entry.type == image::EntryType::directory &&
-                         ignored_.may_take_back_below(path);
+    const bool passage =
+        entry.type == image::EntryType::directory && ignored_.may_take_back_below(path);
     if (!passage) return std::nullopt;
     return entry;
 }
@@ -97,8 +103,9 @@ UniqueFd BuildContext::open(const std::string& path) const {
     try {
         return root_.open(path, O_RDONLY | O_NOFOLLOW);
     } catch (Error& error) {
-        throw error.note(fmt::format("the file belongs to the build context {}",
-                                     slipway::quoted(root_.name())))
+        throw error
+            .note(fmt::format("the file belongs to the build context {}",
+                              slipway::quoted(root_.name())))
             .hint("make it readable, or name it in .dockerignore");
     }
 }

@@ -68,11 +68,11 @@ class Collector {
             if (part.empty() || part == ".") continue;
             depth += part == ".." ? -1 : 1;
             if (depth < 0 && context_)
-                throw Error(ErrorKind::unsafe_path,
-                            fmt::format("{} lies outside the build context",
-                                        slipway::quoted(source)))
-                    .hint("copy it into the context, or build with a directory further up as the "
-                          "context and -f for the Dockerfile");
+                throw Error(ErrorKind::unsafe_path, fmt::format("{} lies outside the build context",
+                                                                slipway::quoted(source)))
+                    .hint(
+                        "copy it into the context, or build with a directory further up as the "
+                        "context and -f for the Dockerfile");
         }
         return lexically_normal("/" + path).substr(1);
     }
@@ -100,10 +100,10 @@ class Collector {
                                 context_ ? "build context" : "source image"));
         const auto link = tree_.find(path);
         if (link && link->type == EntryType::symlink)
-            error.note(fmt::format("it is a symbolic link to {}; links are followed inside the {} "
-                                   "only",
-                                   slipway::quoted(link->link_target),
-                                   context_ ? "context" : "image"));
+            error.note(
+                fmt::format("it is a symbolic link to {}; links are followed inside the {} "
+                            "only",
+                            slipway::quoted(link->link_target), context_ ? "context" : "image"));
         else if (context_)
             error.note(".dockerignore may leave it out, if there is one");
         throw error;

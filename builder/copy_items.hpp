@@ -10,11 +10,11 @@
 namespace slipway::builder {
 
 struct CopyItem {
-    std::string source;   ///< path in the tree; "" with `inline_file`
-    std::string target;   ///< below the destination: "" is the destination itself
-    image::Entry entry;   ///< as found
-    bool top = false;     ///< named by the instruction itself, not found below a directory
-    bool is_name = false; ///< a single file: the destination may be its new name
+    std::string source;    ///< path in the tree; "" with `inline_file`
+    std::string target;    ///< below the destination: "" is the destination itself
+    image::Entry entry;    ///< as found
+    bool top = false;      ///< named by the instruction itself, not found below a directory
+    bool is_name = false;  ///< a single file: the destination may be its new name
     const InlineFile* inline_file = nullptr;
 };
 

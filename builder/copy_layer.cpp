@@ -49,8 +49,8 @@ class CopyWriter {
         return item.is_name && !into_ ? destination : member_join(destination, item.target);
     }
 
-    void write_item(const CopyItem& item, const std::string& place,
-                    const std::string& destination, const LayerTimes& times) {
+    void write_item(const CopyItem& item, const std::string& place, const std::string& destination,
+                    const LayerTimes& times) {
         Entry entry = item.entry;
         if (item.inline_file != nullptr) entry.mtime = times.now;
         if (owner_) std::tie(entry.uid, entry.gid) = std::pair(owner_->uid, owner_->gid);
@@ -109,10 +109,10 @@ class CopyWriter {
             if (entry.type == EntryType::hardlink) {
                 const auto target = places.find(entry.link_target);
                 if (target == places.end())
-                    throw Error(ErrorKind::invalid_archive,
-                                fmt::format("{} is a hard link to {}, which the archive has not",
-                                            slipway::quoted(member),
-                                            slipway::quoted(entry.link_target)));
+                    throw Error(
+                        ErrorKind::invalid_archive,
+                        fmt::format("{} is a hard link to {}, which the archive has not",
+                                    slipway::quoted(member), slipway::quoted(entry.link_target)));
                 entry.link_target = target->second;
             }
             places[member] = tree_.add(member_join(destination, member), entry);

@@ -11,8 +11,8 @@
 namespace slipway::builder {
 
 struct LayerTimes {
-    int64_t now = 0;                ///< for what has no time of its own
-    std::optional<int64_t> clamp;   ///< SOURCE_DATE_EPOCH
+    int64_t now = 0;               ///< for what has no time of its own
+    std::optional<int64_t> clamp;  ///< SOURCE_DATE_EPOCH
 };
 
 /// Write the layer; std::nullopt if there is nothing to write.
@@ -22,7 +22,6 @@ std::optional<image::Layer> write_copy_layer(image::Store& store, const ImageTre
 /// Write a layer with one directory, owned by `user`; std::nullopt if the image has it.
 std::optional<image::Layer> write_directory_layer(image::Store& store, const ImageTree& below,
                                                   const std::string& directory,
-                                                  const std::string& user,
-                                                  const LayerTimes& times);
+                                                  const std::string& user, const LayerTimes& times);
 
 }  // namespace slipway::builder

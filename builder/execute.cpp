@@ -143,13 +143,17 @@ class Executor {
 
     std::optional<image::Layer> make_layer(const Step& step, const Done& parent) {
         switch (step.kind) {
-            case Step::Kind::run: return do_run(step, parent);
-            case Step::Kind::copy: return do_copy(step, parent);
+            case Step::Kind::run:
+                return do_run(step, parent);
+            case Step::Kind::copy:
+                return do_copy(step, parent);
             case Step::Kind::workdir:
                 return write_directory_layer(store_, tree_of(parent.layers), step.directory,
                                              step.config.user, times_);
-            case Step::Kind::preload: return do_preload(step, parent);
-            default: return std::nullopt;
+            case Step::Kind::preload:
+                return do_preload(step, parent);
+            default:
+                return std::nullopt;
         }
     }
 
@@ -175,7 +179,8 @@ class Executor {
             Sha256 hash;
             std::vector<char> buffer(1 << 20);
             const std::string subject = layer.digest.text();
-            while (const size_t got = sys::read(blob.get(), buffer.data(), buffer.size(), subject)) {
+            while (const size_t got =
+                       sys::read(blob.get(), buffer.data(), buffer.size(), subject)) {
                 hash.update(buffer.data(), got);
                 sys::write_all(fd, buffer.data(), got, subject);
             }
@@ -234,9 +239,8 @@ class Executor {
 
     std::optional<image::Layer> do_copy(const Step& step, const Done& parent) {
         const FileTree& source =
-            step.copy.from_step
-                ? static_cast<const FileTree&>(source_tree(*step.copy.from_step))
-                : static_cast<const FileTree&>(input_.context);
+            step.copy.from_step ? static_cast<const FileTree&>(source_tree(*step.copy.from_step))
+                                : static_cast<const FileTree&>(input_.context);
         return write_copy_layer(store_, tree_of(parent.layers), source, step.copy, times_);
     }
 

@@ -51,9 +51,9 @@ Flags::Flags(const std::vector<std::string>& words, const std::vector<FlagRule>&
                             fmt::format("the flag --{} of {} is true or false, not {}", name,
                                         keyword, slipway::quoted(value)));
         } else if (equals == std::string::npos) {
-            throw Error(ErrorKind::invalid_recipe,
-                        fmt::format("the flag --{} of {} needs a value: --{}=...", name, keyword,
-                                    name));
+            throw Error(
+                ErrorKind::invalid_recipe,
+                fmt::format("the flag --{} of {} needs a value: --{}=...", name, keyword, name));
         }
         values_[name].push_back(std::move(value));
     }

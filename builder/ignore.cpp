@@ -15,13 +15,14 @@ namespace slipway::builder {
 namespace {
 
 [[noreturn]] void malformed(const std::string& pattern, const std::string& subject) {
-    throw Error(ErrorKind::invalid_recipe, fmt::format("{}: the pattern {} is malformed", subject,
-                                                       slipway::quoted(pattern)));
+    throw Error(ErrorKind::invalid_recipe,
+                fmt::format("{}: the pattern {} is malformed", subject, slipway::quoted(pattern)));
 }
 
 /// One member of a bracket expression, which a backslash may escape.
 char32_t take_set_member(std::string_view text, size_t& at, const std::string& subject) {
-    if (at < text.size() && text[at] == '\\') ++at;
+    if (at < text.size() && text[at] == '\\')
+        ++at;
     else if (at < text.size() && (text[at] == '-' || text[at] == ']'))
         malformed(std::string(text), subject);
     if (at >= text.size()) malformed(std::string(text), subject);
@@ -49,8 +50,9 @@ IgnorePatterns::Pattern IgnorePatterns::compile(std::string text, const std::str
             // "**name" at the beginning, without other specials, is any path that ends so.
             const bool suffix = begin == 0 && at == 2 &&
                                 source.find_first_of("*?[]\\", at) == std::string_view::npos;
-            pattern.tokens.push_back(
-                {Kind::deep, at == source.size() ? "end" : suffix ? "suffix" : ""});
+            pattern.tokens.push_back({Kind::deep, at == source.size() ? "end"
+                                                  : suffix            ? "suffix"
+                                                                      : ""});
         } else if (rune == '*') {
             pattern.tokens.push_back({Kind::star, {}});
         } else if (rune == '?') {
@@ -64,7 +66,8 @@ IgnorePatterns::Pattern IgnorePatterns::compile(std::string text, const std::str
             while (at >= source.size() || source[at] != ']' || token.ranges.empty()) {
                 const char32_t low = take_set_member(source, at, subject);
                 char32_t high = low;
-                if (at < source.size() && source[at] == '-') high = take_set_member(source, ++at, subject);
+                if (at < source.size() && source[at] == '-')
+                    high = take_set_member(source, ++at, subject);
                 token.ranges.emplace_back(low, high);
             }
             ++at;
@@ -159,7 +162,8 @@ bool IgnorePatterns::may_take_back_below(const std::string& directory) const {
         const size_t special = pattern.text.find_first_of("*?[\\");
         const std::string fixed = pattern.text.substr(0, special);
         const std::string below = directory + "/";
-        if (starts_with(fixed, below) || (special != std::string::npos && starts_with(below, fixed)))
+        if (starts_with(fixed, below) ||
+            (special != std::string::npos && starts_with(below, fixed)))
             return true;
     }
     return false;
@@ -172,9 +176,8 @@ bool match_wildcard(const std::string& pattern, std::string_view path) {
         if (c != '*' || single.empty() || single.back() != '*') single += c;
     // Brackets and escapes are the same as in ignore patterns.
     const IgnorePatterns compiled({single}, "source");
-    return compiled.matches(std::string(path)) &&
-           std::count(single.begin(), single.end(), '/') ==
-               std::count(path.begin(), path.end(), '/');
+    return compiled.matches(std::string(path)) && std::count(single.begin(), single.end(), '/') ==
+                                                      std::count(path.begin(), path.end(), '/');
 }
 
 bool has_wildcard(std::string_view text) {

@@ -60,7 +60,8 @@ std::optional<image::Entry> ImageTree::find(const std::string& path) const {
     // A directory that no entry describes is there if something lies below it.
     const std::string prefix = path + "/";
     const auto below = nodes_.lower_bound(prefix);
-    const bool implied = path.empty() || (below != nodes_.end() && starts_with(below->first, prefix));
+    const bool implied =
+        path.empty() || (below != nodes_.end() && starts_with(below->first, prefix));
     if (!implied) return std::nullopt;
     image::Entry entry;
     entry.type = image::EntryType::directory;
@@ -74,8 +75,8 @@ std::vector<std::string> ImageTree::names(const std::string& directory) const {
     const std::string prefix = directory.empty() ? "" : directory + "/";
     for (auto it = nodes_.lower_bound(prefix);
          it != nodes_.end() && starts_with(it->first, prefix);) {
-        const std::string name = it->first.substr(prefix.size(), it->first.find('/', prefix.size()) -
-                                                                     prefix.size());
+        const std::string name =
+            it->first.substr(prefix.size(), it->first.find('/', prefix.size()) - prefix.size());
         if (name.empty()) {
             ++it;
             continue;

@@ -58,9 +58,10 @@ From type_from(const SyntaxNode& node) {
     if (words.size() == 3 && to_lower(words[1]) == "as") {
         from.stage_name = to_lower(words[2]);
         if (!is_stage_name(from.stage_name))
-            fail(fmt::format("{} is no name for a stage: it begins with a letter and holds "
-                             "letters, digits, '-', '_' and '.'",
-                             slipway::quoted(words[2])));
+            fail(
+                fmt::format("{} is no name for a stage: it begins with a letter and holds "
+                            "letters, digits, '-', '_' and '.'",
+                            slipway::quoted(words[2])));
     } else if (words.size() != 1) {
         fail("FROM requires either one or three arguments: FROM image [AS name]");
     }
@@ -102,9 +103,9 @@ Copy type_copy(const SyntaxNode& node, bool add) {
                                    {Kind::boolean, "link"},
                                    {Kind::repeated, "exclude"}};
     if (add)
-        rules.insert(rules.end(), {{Kind::boolean, "keep-git-dir"},
-                                   {Kind::text, "checksum"},
-                                   {Kind::boolean, "unpack"}});
+        rules.insert(
+            rules.end(),
+            {{Kind::boolean, "keep-git-dir"}, {Kind::text, "checksum"}, {Kind::boolean, "unpack"}});
     else
         rules.insert(rules.end(), {{Kind::text, "from"}, {Kind::boolean, "parents"}});
     const Flags flags(node.flags, rules, keyword);
@@ -158,8 +159,7 @@ OnBuild type_onbuild(const SyntaxNode& node, const std::string& subject) {
     if (node.trigger.empty()) fail("ONBUILD requires at least one argument");
     const std::string keyword = to_upper(node.trigger[0].keyword);
     if (keyword == "ONBUILD") fail("ONBUILD cannot hold another ONBUILD");
-    if (keyword == "FROM" || keyword == "MAINTAINER")
-        fail(keyword + " is not allowed in ONBUILD");
+    if (keyword == "FROM" || keyword == "MAINTAINER") fail(keyword + " is not allowed in ONBUILD");
     type_instruction(node.trigger[0], subject);  // a mistake is found now, not by the next image
     OnBuild result{node.trigger[0].original};
     for (const Heredoc& heredoc : node.heredocs)
@@ -170,9 +170,8 @@ OnBuild type_onbuild(const SyntaxNode& node, const std::string& subject) {
 /// "1h30m", "5s", "100ms" in nanoseconds: Go's ParseDuration without signs.
 int64_t parse_duration(const std::string& flag, const std::string& text) {
     if (text.empty() || text == "0") return 0;
-    static const std::map<std::string, double> kUnits = {{"ns", 1},    {"us", 1e3},  {"µs", 1e3},
-                                                         {"ms", 1e6},  {"s", 1e9},   {"m", 60e9},
-                                                         {"h", 3600e9}};
+    static const std::map<std::string, double> kUnits = {
+        {"ns", 1}, {"us", 1e3}, {"µs", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}};
     double total = 0;
     for (size_t at = 0; at < text.size();) {
         const size_t number_end = text.find_first_not_of("0123456789.", at);
@@ -285,9 +284,9 @@ Error unknown_instruction(const SyntaxNode& node) {
 
 const std::vector<std::string>& instruction_names() {
     static const std::vector<std::string> kNames = {
-        "ADD",    "ARG",         "CMD",   "COPY",       "ENTRYPOINT", "ENV",
-        "EXPOSE", "FROM",        "HEALTHCHECK", "LABEL", "MAINTAINER", "ONBUILD",
-        "RUN",    "SHELL",       "STOPSIGNAL", "USER",  "VOLUME",     "WORKDIR"};
+        "ADD",    "ARG",   "CMD",         "COPY",  "ENTRYPOINT", "ENV",
+        "EXPOSE", "FROM",  "HEALTHCHECK", "LABEL", "MAINTAINER", "ONBUILD",
+        "RUN",    "SHELL", "STOPSIGNAL",  "USER",  "VOLUME",     "WORKDIR"};
     return kNames;
 }
 

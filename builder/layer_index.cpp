@@ -19,9 +19,14 @@ std::string index_path(const image::Store& store, const image::Layer& layer) {
 }
 
 Json to_row(const image::Entry& entry) {
-    Json row = {static_cast<int>(entry.type), entry.path, entry.mode,
-                entry.uid,                    entry.gid,  entry.mtime,
-                entry.size_bytes,             entry.link_target};
+    Json row = {static_cast<int>(entry.type),
+                entry.path,
+                entry.mode,
+                entry.uid,
+                entry.gid,
+                entry.mtime,
+                entry.size_bytes,
+                entry.link_target};
     if (!entry.xattrs.empty()) {
         Json xattrs = Json::object();
         for (const auto& [name, value] : entry.xattrs)

@@ -123,11 +123,13 @@ void LineReader::read_directive(std::string_view line) {
         return;
     }
     if (!directives_.emplace(name, value).second)
-        fail(subject_, line_number_, fmt::format("the directive {} is given twice", slipway::quoted(name)));
+        fail(subject_, line_number_,
+             fmt::format("the directive {} is given twice", slipway::quoted(name)));
     if (name == "escape") {
         if (value != "\\" && value != "`")
             fail(subject_, line_number_,
-                 fmt::format("the escape character must be \\ or `, not {}", slipway::quoted(value)));
+                 fmt::format("the escape character must be \\ or `, not {}",
+                             slipway::quoted(value)));
         escape_ = value[0];
     }
 }

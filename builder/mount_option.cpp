@@ -35,9 +35,12 @@ std::vector<std::string> fields_of(const std::string& text) {
     std::vector<std::string> fields(1);
     bool inside = false;
     for (const char c : text) {
-        if (c == '"') inside = !inside;
-        else if (c == ',' && !inside) fields.emplace_back();
-        else fields.back() += c;
+        if (c == '"')
+            inside = !inside;
+        else if (c == ',' && !inside)
+            fields.emplace_back();
+        else
+            fields.back() += c;
     }
     return fields;
 }
@@ -62,12 +65,18 @@ void take_field(const std::string& text, const std::string& field, Fields& field
         return;
     }
     value = expand(value);
-    if (key == "type") fields.type = to_lower(value);
-    else if (key == "target" || key == "dst" || key == "destination") action.target = value;
-    else if (key == "source" || key == "src") action.source = value;
-    else if (key == "id") action.cache_id = value;
-    else if (key == "sharing") fields.sharing = to_lower(value);
-    else if (key == "mode") action.mode = parse_octal(text, value);
+    if (key == "type")
+        fields.type = to_lower(value);
+    else if (key == "target" || key == "dst" || key == "destination")
+        action.target = value;
+    else if (key == "source" || key == "src")
+        action.source = value;
+    else if (key == "id")
+        action.cache_id = value;
+    else if (key == "sharing")
+        fields.sharing = to_lower(value);
+    else if (key == "mode")
+        action.mode = parse_octal(text, value);
     else if (key == "readonly" || key == "ro") {
         action.read_only = bare || parse_bool(text, key, value);
         fields.read_only_given = true;
@@ -92,17 +101,24 @@ MountRequest parse_mount(const std::string& text, const std::string& working_dir
                          const std::function<std::string(const std::string&)>& expand) {
     MountRequest request;
     Fields fields;
-    for (const std::string& field : fields_of(text)) take_field(text, field, fields, request, expand);
+    for (const std::string& field : fields_of(text))
+        take_field(text, field, fields, request, expand);
     MountAction& action = request.action;
     if (fields.type == "secret" || fields.type == "ssh")
-        throw Error(ErrorKind::unsupported,
-                    fmt::format("--mount={}: mounts of type {} are not supported", text, fields.type))
-            .hint("bind a file of the context instead (--mount=type=bind); it does not get into "
-                  "the image");
-    if (fields.type == "bind") action.type = MountAction::Type::bind;
-    else if (fields.type == "cache") action.type = MountAction::Type::cache;
-    else if (fields.type == "tmpfs") action.type = MountAction::Type::tmpfs;
-    else fail(text, fmt::format("unknown type {}", slipway::quoted(fields.type)));
+        throw Error(
+            ErrorKind::unsupported,
+            fmt::format("--mount={}: mounts of type {} are not supported", text, fields.type))
+            .hint(
+                "bind a file of the context instead (--mount=type=bind); it does not get into "
+                "the image");
+    if (fields.type == "bind")
+        action.type = MountAction::Type::bind;
+    else if (fields.type == "cache")
+        action.type = MountAction::Type::cache;
+    else if (fields.type == "tmpfs")
+        action.type = MountAction::Type::tmpfs;
+    else
+        fail(text, fmt::format("unknown type {}", slipway::quoted(fields.type)));
 
     if (action.target.empty()) fail(text, "a target is missing: target=/path");
     if (!starts_with(action.target, "/")) action.target = working_directory + "/" + action.target;

@@ -8,18 +8,25 @@ namespace {
 
 const char* kind_name(Step::Kind kind) {
     switch (kind) {
-        case Step::Kind::base: return "base";
-        case Step::Kind::run: return "run";
-        case Step::Kind::copy: return "copy";
-        case Step::Kind::workdir: return "workdir";
-        case Step::Kind::config: return "config";
-        case Step::Kind::preload: return "preload";
+        case Step::Kind::base:
+            return "base";
+        case Step::Kind::run:
+            return "run";
+        case Step::Kind::copy:
+            return "copy";
+        case Step::Kind::workdir:
+            return "workdir";
+        case Step::Kind::config:
+            return "config";
+        case Step::Kind::preload:
+            return "preload";
     }
     return "";
 }
 
 Json details(const Step& step) {
-    if (step.kind == Step::Kind::base) return {{"image", step.image.empty() ? "scratch" : step.image}};
+    if (step.kind == Step::Kind::base)
+        return {{"image", step.image.empty() ? "scratch" : step.image}};
     if (step.kind == Step::Kind::run) {
         Json mounts = Json::array();
         for (const MountAction& mount : step.run.mounts)
@@ -48,9 +55,9 @@ Json details(const Step& step) {
 Json to_json(const BuildPlan& plan) {
     Json steps = Json::array();
     for (const Step& step : plan.steps) {
-        Json entry = {{"id", step.id},          {"kind", kind_name(step.kind)},
-                      {"key", step.key},        {"text", step.text},
-                      {"stage", step.stage},    {"line", step.place.first_line},
+        Json entry = {{"id", step.id},           {"kind", kind_name(step.kind)},
+                      {"key", step.key},         {"text", step.text},
+                      {"stage", step.stage},     {"line", step.place.first_line},
                       {"details", details(step)}};
         if (step.parent) entry["parent"] = *step.parent;
         steps.push_back(std::move(entry));

@@ -107,9 +107,9 @@ class Planner {
         if (platform.empty() || platform == request_.platform ||
             platform == split(request_.platform, '/')[0])
             return;
-        throw Error(ErrorKind::unsupported,
-                    fmt::format("--platform={}: this machine builds {} only", platform,
-                                request_.platform))
+        throw Error(
+            ErrorKind::unsupported,
+            fmt::format("--platform={}: this machine builds {} only", platform, request_.platform))
             .hint("build on a machine of that kind");
     }
 
@@ -124,8 +124,8 @@ class Planner {
         std::vector<std::string> names;
         for (const Stage& stage : recipe_.stages)
             if (!stage.from.stage_name.empty()) names.push_back(stage.from.stage_name);
-        Error error(ErrorKind::not_found, fmt::format("{} has no stage {}", recipe_.subject,
-                                                      slipway::quoted(name)));
+        Error error(ErrorKind::not_found,
+                    fmt::format("{} has no stage {}", recipe_.subject, slipway::quoted(name)));
         if (!names.empty()) error.hint("its stages are: " + join(names, ", "));
         throw error;
     }
@@ -282,8 +282,7 @@ class Planner {
             mounts.push_back(mount_key(action.mounts.back()));
         }
         Json scripts = Json::array();
-        for (const InlineFile& file : action.scripts)
-            scripts.push_back({file.name, file.content});
+        for (const InlineFile& file : action.scripts) scripts.push_back({file.name, file.content});
         step.key = key_of(step, {{"run", action.argv},
                                  {"environment", action.environment},
                                  {"directory", action.working_directory},
@@ -329,8 +328,9 @@ class Planner {
     }
 
     MountAction plan_mount(const std::string& text, const StageState& state, const Step& step) {
-        MountRequest mount = parse_mount(
-            text, state.absolute("."), [&](const std::string& word) { return state.expand_word(word); });
+        MountRequest mount = parse_mount(text, state.absolute("."), [&](const std::string& word) {
+            return state.expand_word(word);
+        });
         MountAction& action = mount.action;
         if (action.type != MountAction::Type::bind) return action;
         if (!mount.from.empty()) {
@@ -345,8 +345,14 @@ class Planner {
 
     Json mount_key(const MountAction& mount) const {
         const std::string from = mount.from_step ? plan_.steps[*mount.from_step].key : "";
-        return {static_cast<int>(mount.type), mount.target, mount.source, from, mount.read_only,
-                mount.cache_id, mount.mode, mount.content};
+        return {static_cast<int>(mount.type),
+                mount.target,
+                mount.source,
+                from,
+                mount.read_only,
+                mount.cache_id,
+                mount.mode,
+                mount.content};
     }
 
     // --- COPY and ADD ---
@@ -371,11 +377,11 @@ class Planner {
             action.sources.push_back(state.expand_word(source));
         for (const InlineFile& file : copy.inline_files)
             action.inline_files.push_back(
-                {file.name,
-                 file.expand ? state.expand_body(file.content) : file.content, false});
+                {file.name, file.expand ? state.expand_body(file.content) : file.content, false});
         const std::string destination = state.expand_word(copy.destination);
         if (destination.empty())
-            throw Error(ErrorKind::invalid_recipe, keyword + ": the destination expands to nothing");
+            throw Error(ErrorKind::invalid_recipe,
+                        keyword + ": the destination expands to nothing");
         action.destination = state.absolute(destination);
         const bool directory = destination.back() == '/' || base_name(destination) == ".";
         if (directory && action.destination != "/") action.destination += '/';
@@ -387,9 +393,10 @@ class Planner {
         require_local(copy, action);
         action.unpack = copy.add && copy.unpack.value_or(true);
         if (action.sources.size() + action.inline_files.size() > 1 && !directory)
-            throw Error(ErrorKind::invalid_recipe,
-                        fmt::format("{} of several sources needs a destination that ends with \"/\"",
-                                    keyword));
+            throw Error(
+                ErrorKind::invalid_recipe,
+                fmt::format("{} of several sources needs a destination that ends with \"/\"",
+                            keyword));
         if (!copy.from.empty()) {
             if (state.expand_word(copy.from) != copy.from)
                 throw Error(ErrorKind::invalid_recipe, "COPY --from does not take variables");
@@ -420,17 +427,17 @@ class Planner {
             inline_files.push_back({file.name, file.content});
         if (!action.from_step && !action.sources.empty())
             action.content = facts_.context_content(action);
-        step.key = key_of(
-            step, {{"copy", action.content},
-                   {"sources", action.sources},
-                   {"files", inline_files},
-                   {"from", action.from_step ? plan_.steps[*action.from_step].key : ""},
-                   {"destination", action.destination},
-                   {"chown", action.chown},
-                   {"chmod", action.chmod},
-                   {"exclude", action.exclude},
-                   {"parents", action.parents},
-                   {"unpack", action.unpack}});
+        step.key =
+            key_of(step, {{"copy", action.content},
+                          {"sources", action.sources},
+                          {"files", inline_files},
+                          {"from", action.from_step ? plan_.steps[*action.from_step].key : ""},
+                          {"destination", action.destination},
+                          {"chown", action.chown},
+                          {"chmod", action.chmod},
+                          {"exclude", action.exclude},
+                          {"parents", action.parents},
+                          {"unpack", action.unpack}});
     }
 
     // --- what comes last ---
@@ -467,7 +474,7 @@ class Planner {
     const PlanFacts& facts_;
     BuildPlan plan_;
     GlobalVariables globals_;
-    std::vector<Origin> origins_;                    ///< by stage
+    std::vector<Origin> origins_;                      ///< by stage
     std::map<size_t, std::optional<size_t>> results_;  ///< stage -> its last step
     std::map<size_t, StageState::Arguments> arguments_;  ///< stage -> its arguments at its end
     std::map<std::string, size_t> bases_;

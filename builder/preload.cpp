@@ -12,18 +12,21 @@ namespace slipway::builder {
 
 std::string find_bundle(const std::string& name) {
     if (name.empty() || name.find('/') != std::string::npos || name[0] == '.')
-        throw Error(ErrorKind::usage, fmt::format("{} is no name of a bundle", slipway::quoted(name)))
+        throw Error(ErrorKind::usage,
+                    fmt::format("{} is no name of a bundle", slipway::quoted(name)))
             .note("requested by: --preload");
     const std::string program = sys::readlinkat(AT_FDCWD, "/proc/self/exe");
     const std::string prefix(parent_path(parent_path(program)));
     const std::string directory = join_path(prefix, "libexec/slipway/preload/" + name);
     const auto status = sys::stat_if_exists(AT_FDCWD, directory);
     if (!status || !S_ISDIR(status->st_mode))
-        throw Error(ErrorKind::not_found, fmt::format("there is no bundle {}", slipway::quoted(name)))
+        throw Error(ErrorKind::not_found,
+                    fmt::format("there is no bundle {}", slipway::quoted(name)))
             .note(fmt::format("requested by: --preload {}", name))
             .note(fmt::format("looked for in {}", slipway::quoted(directory)))
-            .hint("install Slipway with its training engine (cmake --install of a build with "
-                  "SLIPWAY_TRAIN=ON)");
+            .hint(
+                "install Slipway with its training engine (cmake --install of a build with "
+                "SLIPWAY_TRAIN=ON)");
     return directory;
 }
 

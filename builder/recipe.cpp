@@ -1,9 +1,10 @@
 // A Dockerfile as stages.
 // Must not: expand variables or look at images.
+#include "recipe.hpp"
+
 #include <fmt/format.h>
 
 #include "slipway/base/error.hpp"
-#include "recipe.hpp"
 #include "text.hpp"
 
 namespace slipway::builder {
@@ -24,10 +25,10 @@ Recipe read_recipe(std::string_view bytes, const std::string& subject) {
         if (const auto* from = std::get_if<From>(&instruction.value)) {
             for (const Stage& stage : recipe.stages)
                 if (!from->stage_name.empty() && stage.from.stage_name == from->stage_name)
-                    throw recipe_error(subject, node.place,
-                                       fmt::format("the stage name {} is taken by line {}",
-                                                   slipway::quoted(from->stage_name),
-                                                   stage.place.first_line));
+                    throw recipe_error(
+                        subject, node.place,
+                        fmt::format("the stage name {} is taken by line {}",
+                                    slipway::quoted(from->stage_name), stage.place.first_line));
             recipe.stages.push_back(
                 {recipe.stages.size(), *from, instruction.original, instruction.place, {}});
         } else if (!recipe.stages.empty()) {

@@ -25,9 +25,8 @@ using image::Entry;
 using image::EntryType;
 
 bool defines(const std::vector<std::string>& environment, const std::string& name) {
-    return std::any_of(environment.begin(), environment.end(), [&](const std::string& entry) {
-        return starts_with(entry, name + "=");
-    });
+    return std::any_of(environment.begin(), environment.end(),
+                       [&](const std::string& entry) { return starts_with(entry, name + "="); });
 }
 
 /// What the step gets beside ENV and ARG, none of it part of its key: HOME, and the host's proxies,
@@ -129,8 +128,7 @@ RunOutcome run_command_layer(image::Store& store, const ImageTree& below, const 
     if (request.layers.empty()) request.layers.push_back(directory("empty"));
     request.upper = directory("upper");
     request.work = directory("work");
-    if (const auto root = below.find(""))
-        sys::fchmodat(AT_FDCWD, request.upper, root->mode | 0700);
+    if (const auto root = below.find("")) sys::fchmodat(AT_FDCWD, request.upper, root->mode | 0700);
     request.argv = action.argv;
     request.environment = complete_environment(action.environment, account.home);
     request.working_directory = action.working_directory;

@@ -43,8 +43,8 @@ void materialize(const FileTree& tree, const std::string& path, const image::Ent
 
 }  // namespace
 
-RunMounts::RunMounts(const image::Store& store, const std::string& scratch,
-                     const RunAction& action, const MountSources& sources)
+RunMounts::RunMounts(const image::Store& store, const std::string& scratch, const RunAction& action,
+                     const MountSources& sources)
     : store_(store), scratch_(scratch) {
     for (const MountAction& mount : action.mounts) {
         if (mount.type == MountAction::Type::cache) add_cache(mount);
@@ -78,9 +78,8 @@ void RunMounts::add_bind(const MountAction& mount, const MountSources& sources) 
     const FileTree& tree = mount.from_step
                                ? static_cast<const FileTree&>(sources.step_tree(*mount.from_step))
                                : static_cast<const FileTree&>(*sources.context);
-    const std::string path = resolve_links(
-        [&tree](const std::string& p) { return tree.find(p); },
-        lexically_normal("/" + mount.source).substr(1), true);
+    const std::string path = resolve_links([&tree](const std::string& p) { return tree.find(p); },
+                                           lexically_normal("/" + mount.source).substr(1), true);
     const auto entry = tree.find(path);
     if (!entry)
         throw Error(ErrorKind::not_found,

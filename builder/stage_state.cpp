@@ -42,9 +42,11 @@ std::vector<std::string> ports_of(const std::string& text) {
     const int first = number(spec.substr(0, dash));
     const int last = dash == std::string::npos ? first : number(spec.substr(dash + 1));
     if (last < first)
-        throw Error(ErrorKind::invalid_recipe, fmt::format("{}: the range ends before it begins", text));
+        throw Error(ErrorKind::invalid_recipe,
+                    fmt::format("{}: the range ends before it begins", text));
     std::vector<std::string> ports;
-    for (int port = first; port <= last; ++port) ports.push_back(fmt::format("{}/{}", port, protocol));
+    for (int port = first; port <= last; ++port)
+        ports.push_back(fmt::format("{}/{}", port, protocol));
     return ports;
 }
 
@@ -170,7 +172,8 @@ void StageState::apply_arg(const Arg& arg) {
 void StageState::apply_expose(const Expose& expose) {
     for (const std::string& text : expose.ports)
         for (const std::string& word : expand_words(text))
-            for (const std::string& port : ports_of(word)) insert_sorted(config.exposed_ports, port);
+            for (const std::string& port : ports_of(word))
+                insert_sorted(config.exposed_ports, port);
 }
 
 void StageState::apply_volume(const Volume& volume) {

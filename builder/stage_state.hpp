@@ -14,7 +14,7 @@ namespace slipway::builder {
 /// Variables of a whole build: ARG before the first FROM, platform arguments, --build-arg.
 struct GlobalVariables {
     Variables build_args;
-    Variables globals;         ///< what `ARG X` without a default inherits
+    Variables globals;           ///< what `ARG X` without a default inherits
     std::set<std::string> used;  ///< build arguments that some ARG asked for
 };
 

@@ -51,8 +51,8 @@ Account find_account(const ImageTree& tree, const std::string& user) {
     Account account;
     const auto number = number_of(name.empty() ? "0" : name);
     const std::string passwd = tree.read("etc/passwd");
-    const auto fields = number ? find_line(passwd, 2, std::to_string(*number))
-                               : find_line(passwd, 0, name);
+    const auto fields =
+        number ? find_line(passwd, 2, std::to_string(*number)) : find_line(passwd, 0, name);
     if (fields.empty() && !number)
         throw Error(ErrorKind::not_found,
                     fmt::format("the image has no user {}", slipway::quoted(name)))
@@ -101,13 +101,26 @@ uint32_t apply_clause(const std::string& chmod, const std::string& clause, uint3
         uint32_t bits = 0;
         for (; at < clause.size() && std::string("+-=").find(clause[at]) == std::string::npos; ++at)
             switch (clause[at]) {
-                case 'r': bits |= 0444; break;
-                case 'w': bits |= 0222; break;
-                case 'x': bits |= 0111; break;
-                case 'X': bits |= is_directory || (mode & 0111) ? 0111 : 0; break;
-                case 's': bits |= 06000; break;
-                case 't': bits |= 01000; break;
-                default: bad_mode(chmod);
+                case 'r':
+                    bits |= 0444;
+                    break;
+                case 'w':
+                    bits |= 0222;
+                    break;
+                case 'x':
+                    bits |= 0111;
+                    break;
+                case 'X':
+                    bits |= is_directory || (mode & 0111) ? 0111 : 0;
+                    break;
+                case 's':
+                    bits |= 06000;
+                    break;
+                case 't':
+                    bits |= 01000;
+                    break;
+                default:
+                    bad_mode(chmod);
             }
         bits &= who;
         if (operation == '+') mode |= bits;

@@ -55,25 +55,29 @@ launch=("$mpiexec" -n "$ranks")
 if "$mpiexec" --version 2>/dev/null | grep -q 'Open MPI\|OpenRTE' && [ "$(nproc)" -lt "$ranks" ]; then
     launch+=(--oversubscribe)
 fi
-train=(--model lenet --epochs "$epochs")
+train=(--model lenet)
 out=build/quickstart
 
-inside() { as_user "${launch[@]}" "$slipway" run "$image" -- slipway-train --data /data/digits "${train[@]}"; }
-outside() { as_user "${launch[@]}" "$source_dir/build/release/bin/slipway-train" --data recipes/quickstart/data "${train[@]}"; }
+inside() { # EPOCHS
+    as_user "${launch[@]}" "$slipway" run "$image" -- slipway-train --data /data/digits "${train[@]}" --epochs "$1"
+}
+outside() { # EPOCHS
+    as_user "${launch[@]}" "$source_dir/build/release/bin/slipway-train" --data recipes/quickstart/data "${train[@]}" --epochs "$1"
+}
 throughput() { awk '$1 == "throughput" { print $2 }'; }
 median() { sort -g | awk '{ value[NR] = $1 } END { print value[int((NR + 1) / 2)] }'; }
 figures=$(mktemp -d)
 trap 'rm -rf "$figures"' EXIT
 
 begin "training inside, $ranks ranks, one container each"
-inside </dev/null | tee "$figures/log"
+inside "$epochs" </dev/null | tee "$figures/log"
 accuracy=$(awk '/^test accuracy/ { print $3 }' "$figures/log")
 end
 
 begin "training inside and outside in turn, 5 times"
 for turn in 1 2 3 4 5; do
-    inside </dev/null 2>/dev/null | throughput >>"$figures/inside"
-    outside </dev/null 2>/dev/null | throughput >>"$figures/outside"
+    inside $((4 * epochs)) </dev/null 2>/dev/null | throughput >>"$figures/inside"
+    outside $((4 * epochs)) </dev/null 2>/dev/null | throughput >>"$figures/outside"
     echo "turn $turn: inside $(tail -n 1 "$figures/inside") images/s, outside $(tail -n 1 "$figures/outside") images/s"
 done
 end

@@ -32,8 +32,8 @@ void add_convert(CLI::App& app, Action& action) {
     auto* command = app.add_subcommand("convert", "Convert an image to another format");
     auto options = std::make_shared<Options>();
     command->footer(
-        "SRC: oci:DIR[:TAG], docker-archive:FILE[:REF], a stored name, a directory, FILE.sqfs\n"
-        "DST: FILE.sqfs, oci:DIR[:TAG], a directory, store:NAME");
+        "source: oci:DIR[:TAG], docker-archive:FILE[:REF], a stored name, a directory, FILE.sqfs\n"
+        "destination: FILE.sqfs, oci:DIR[:TAG], a directory, store:NAME");
     command->add_option("source", options->source, "what to convert")->required();
     command->add_option("destination", options->destination, "what to write")->required();
     command->add_option("--compressor", options->codec, "of a squashfs file: zstd, gzip, xz, lz4")

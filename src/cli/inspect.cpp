@@ -76,42 +76,42 @@ Json facts_of(const image::ImageRef& ref, const std::string& store) {
 void add_list(std::string& text, const char* label, const Json& values) {
     if (!values.is_array()) return;
     for (const auto& value : values)
-        text += fmt::format("{:<12} {}\n", label,
+        text += fmt::format("{:<15} {}\n", label,
                             value.is_string() ? value.get<std::string>() : to_text(value));
 }
 
 std::string as_text(const Json& facts) {
     std::string text =
-        fmt::format("{:<12} {}\n{:<12} {}\n", "image", facts["image"].get<std::string>(), "kind",
+        fmt::format("{:<15} {}\n{:<15} {}\n", "image", facts["image"].get<std::string>(), "kind",
                     facts["kind"].get<std::string>());
     for (const char* key : {"config_digest", "manifest_digest", "compressor"})
         if (facts.contains(key))
-            text += fmt::format("{:<12} {}\n", key, facts[key].get<std::string>());
+            text += fmt::format("{:<15} {}\n", key, facts[key].get<std::string>());
     if (facts.contains("size_bytes"))
         text +=
-            fmt::format("{:<12} {}\n", "size", human_bytes(facts["size_bytes"].get<uint64_t>()));
+            fmt::format("{:<15} {}\n", "size", human_bytes(facts["size_bytes"].get<uint64_t>()));
     const Json layers = facts.value("layers", Json::array());
     for (const auto& layer : layers)
-        text += fmt::format("{:<12} {} ({})\n", "layer", layer["diff_id"].get<std::string>(),
+        text += fmt::format("{:<15} {} ({})\n", "layer", layer["diff_id"].get<std::string>(),
                             human_bytes(layer["size_bytes"].get<uint64_t>()));
     if (!facts.contains("config")) return text + "no configuration inside\n";
     const Json& document = facts["config"];
     for (const char* key : {"architecture", "os", "created"})
         if (document.contains(key))
-            text += fmt::format("{:<12} {}\n", key, document[key].get<std::string>());
+            text += fmt::format("{:<15} {}\n", key, document[key].get<std::string>());
     const Json config = document.value("config", Json::object());
     add_list(text, "env", config.value("Env", Json::array()));
     for (const auto& [label, key] :
          {std::pair{"entrypoint", "Entrypoint"}, std::pair{"cmd", "Cmd"}})
         if (config.contains(key) && !config[key].is_null())
-            text += fmt::format("{:<12} {}\n", label, to_text(config[key]));
+            text += fmt::format("{:<15} {}\n", label, to_text(config[key]));
     for (const auto& [label, key] : {std::pair{"workdir", "WorkingDir"}, std::pair{"user", "User"}})
         if (config.contains(key) && config[key].is_string() &&
             !config[key].get<std::string>().empty())
-            text += fmt::format("{:<12} {}\n", label, config[key].get<std::string>());
+            text += fmt::format("{:<15} {}\n", label, config[key].get<std::string>());
     const Json labels = config.value("Labels", Json::object());
     for (const auto& [key, value] : labels.items())
-        text += fmt::format("{:<12} {}={}\n", "label", key,
+        text += fmt::format("{:<15} {}={}\n", "label", key,
                             value.is_string() ? value.get<std::string>() : "");
     return text;
 }

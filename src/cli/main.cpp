@@ -2,8 +2,10 @@
 // status. Must not: do any work of a room itself.
 #include <fmt/format.h>
 
+#include <cctype>
 #include <cstdlib>
 #include <exception>
+#include <string_view>
 
 #include "command.hpp"
 #include "slipway/base/error.hpp"
@@ -27,6 +29,23 @@ void set_verbosity(int verbose, int quiet) {
     const int lowest = static_cast<int>(log::Level::error);
     const int highest = static_cast<int>(log::Level::debug);
     log::set_level(static_cast<log::Level>(std::clamp(level, lowest, highest)));
+}
+
+/// CLI11's wording as ours: lower case; a misspelt subcommand is named.
+Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
+    const auto chosen = app.get_subcommands();
+    const auto left = app.remaining();
+    if (chosen.empty() && !left.empty())
+        return Error(ErrorKind::usage,
+                     fmt::format("there is no {} {}",
+                                 left[0].starts_with('-') ? "option" : "subcommand",
+                                 slipway::quoted(left[0])))
+            .hint("slipway --help");
+    std::string text = error.what();
+    if (text.size() > 1 && std::isupper(static_cast<unsigned char>(text[1])) == 0)
+        text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
+    const std::string of = chosen.empty() ? "slipway" : "slipway " + chosen[0]->get_name();
+    return Error(ErrorKind::usage, text).hint(of + " --help");
 }
 
 int parse_and_run(int argc, char* argv[]) {
@@ -55,16 +74,16 @@ int parse_and_run(int argc, char* argv[]) {
     } catch (const CLI::ParseError& error) {
         if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success))
             return app.exit(error);
-        const auto chosen = app.get_subcommands();
-        const std::string of = chosen.empty() ? "slipway" : "slipway " + chosen[0]->get_name();
-        throw Error(ErrorKind::usage, error.what()).hint(of + " --help");
+        throw usage_error(app, error);
     }
     set_verbosity(verbose, quiet);
     return action();
 }
 
 int report(const Error& error) {
-    log::write(log::Level::info, error.render());
+    // Told however quiet we are; the level's own prefix takes the place of the rendered one.
+    constexpr std::string_view kPrefix = "error: ";
+    log::write(log::Level::error, error.render().substr(kPrefix.size()));
     return error.exit_status();
 }
 

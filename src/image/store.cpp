@@ -93,15 +93,15 @@ std::string Store::subdirectory(const std::string& name) const {
     return path;
 }
 
-TempDir Store::temporary_directory() const {
-    return TempDir(subdirectory("tmp"), temporary_name() + "-");
-}
-
 void Store::begin_use() const {
     std::lock_guard guard(use_->mutex);
     if (use_->lock) return;
     use_->lock.emplace(join_path(subdirectory("locks"), "use"), FileLock::Mode::shared,
                        kIndexTimeout);
+}
+
+TempDir Store::temporary_directory() const {
+    return TempDir(subdirectory("tmp"), temporary_name() + "-");
 }
 
 std::optional<OciImage> Store::find(const std::string& name) const {

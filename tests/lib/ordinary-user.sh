@@ -20,7 +20,8 @@ ordinary_user_setup() { # CHECKOUT
     run_home=$(getent passwd "$run_user" | cut -d: -f6)
     usable_fuse
     as_user() {
-        local keep=() name
+        # The builds of the tests and of the quickstart differ in -Werror alone: let them share the compiler's cache.
+        local keep=(CCACHE_IGNOREOPTIONS=-Werror) name
         for name in CI TERM LANG http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY CCACHE_DIR \
             SLIPWAY_STORE SLIPWAY_CONFORMANCE SLIPWAY_LONG; do
             [ -z "${!name:-}" ] || keep+=("$name=${!name}")
@@ -31,7 +32,7 @@ ordinary_user_setup() { # CHECKOUT
     }
     readable_checkout
     mkdir -p "$source_dir/build"
-    chown "$run_user:" "$source_dir/build"
+    chown -R "$run_user:" "$source_dir/build" # whoever built here before
 }
 
 # Every distribution ships /dev/fuse with mode 0666; a bare virtual machine or container may not.

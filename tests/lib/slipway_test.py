@@ -237,13 +237,15 @@ def remove_tree(path):
 
 # --- the test case ---
 
-def _processes():
-    """Return {pid: command line} of this user's slipway processes."""
+def processes_of(mark):
+    """Return {pid: (name, command line)} of the living processes whose environment holds the text `mark`: those that a
+    test started, however far removed, and nobody else's."""
     found = {}
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
-            if os.stat(f"/proc/{pid}").st_uid != os.getuid():
-                continue
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                if mark.encode() not in file.read():
+                    continue
             with open(f"/proc/{pid}/stat") as file:
                 text = file.read()
             with open(f"/proc/{pid}/cmdline", "rb") as file:
@@ -251,8 +253,8 @@ def _processes():
         except OSError:
             continue
         name, state = text[text.index("(") + 1:text.rindex(")")], text[text.rindex(")") + 2]
-        if state != "Z" and (name.startswith("slipway") or os.path.basename(words[0]) in (b"slipway", b"ch-run")):
-            found[int(pid)] = b" ".join(words).decode(errors="replace") or name
+        if state != "Z":
+            found[int(pid)] = name, b" ".join(words).decode(errors="replace")
     return found
 
 
@@ -277,7 +279,6 @@ class SlipwayTest(unittest.TestCase):
         self.env = {key: value for key, value in os.environ.items() if not key.startswith("SLIPWAY_")}
         self.env.update(TMPDIR=self.temporary, HOME=os.path.join(self._base, "home"), SLIPWAY_STORE=self.store,
                         XDG_RUNTIME_DIR=os.path.join(self._base, "run"), LC_ALL="C.UTF-8")
-        self._processes_before = set(_processes())
         self._mounts_before = _mounts()
 
     def tearDown(self):
@@ -286,8 +287,7 @@ class SlipwayTest(unittest.TestCase):
     def check_leaks(self):
         """Fail if something of ours is left; called after every test."""
         deadline = time.monotonic() + self.settle_seconds
-        while (left := {p: c for p, c in _processes().items() if p not in self._processes_before}) \
-                and time.monotonic() < deadline:
+        while (left := self.processes()) and time.monotonic() < deadline:
             time.sleep(0.02)
         for pid in left:
             try:
@@ -300,6 +300,10 @@ class SlipwayTest(unittest.TestCase):
         in_store = os.path.join(self.store, "tmp")
         self.assertEqual(os.listdir(in_store) if os.path.isdir(in_store) else [], [],
                          "temporary files were left in the store")
+
+    def processes(self, name=None):
+        """Return {pid: (name, command line)} of what this test started, all or those of one name."""
+        return {pid: facts for pid, facts in processes_of(self.temporary).items() if name in (None, facts[0])}
 
     def path(self, name):
         """Return a path in this test's work directory."""

@@ -12,38 +12,21 @@ from small_root import make_root, make_squashfs
 SERVER, BROKER = "slipway-fuse", "slipway-session"
 
 
-def pids(name):
-    """Return this user's processes of that name that are no zombies."""
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/stat") as file:
-                text = file.read()
-            if os.stat(f"/proc/{pid}").st_uid == os.getuid() and text[text.index("(") + 1:text.rindex(")")] == name \
-                    and text[text.rindex(")") + 2] != "Z":
-                found.append(int(pid))
-        except OSError:
-            continue
-    return found
-
-
 class SessionTest(SlipwayTest):
     def setUp(self):
         super().setUp()
         root = make_root(self.path("root"))
         self.image = make_squashfs(root, self.path("image.sqfs"))
-        self.servers_before = set(pids(SERVER))
-        self.brokers_before = set(pids(BROKER))
 
     def start(self, script, *options, image=None):
         return subprocess.Popen([program(), "run", *options, image or self.image, "--", "sh", "-c", script], env=self.env,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def servers(self):
-        return set(pids(SERVER)) - self.servers_before
+        return set(self.processes(SERVER))
 
     def brokers(self):
-        return set(pids(BROKER)) - self.brokers_before
+        return set(self.processes(BROKER))
 
     def finish(self, ranks, timeout=60):
         """Return how each rank ended; any word on stderr is a failure."""

@@ -41,31 +41,10 @@ json.dump(tree, sys.stdout)
 """
 
 
-def probes():
-    """Return the ids of squashfs_probe processes."""
-    found = set()
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/comm") as file:
-                if file.read().strip() == "squashfs_probe":
-                    found.add(int(pid))
-        except OSError:
-            pass
-    return found
-
-
 class SquashfsTest(SlipwayTest):
     def setUp(self):
         super().setUp()
         os.mkdir(self.path("mnt"))
-        self.probes_before = probes()
-
-    def tearDown(self):
-        deadline = time.monotonic() + self.settle_seconds
-        while probes() - self.probes_before and time.monotonic() < deadline:
-            time.sleep(0.02)
-        self.assertEqual(probes() - self.probes_before, set(), "a server was left behind")
-        super().tearDown()
 
     def probe(self, *arguments, **more):
         return self.run_program("squashfs_probe", *arguments, **more)

@@ -63,7 +63,7 @@ int write_image(Words& words) {
     std::vector<LayerInput> layers;
     while (words.more()) {
         const std::string path = words.take();
-        layers.push_back({path, [path] { return open_layer(sys::open(path, O_RDONLY), path); }});
+        layers.push_back({sha256(path).hex(), [path] { return open_layer(sys::open(path, O_RDONLY), path); }});
     }
     ImageConfig config;
     config.env = {"PATH=/usr/bin:/bin"};

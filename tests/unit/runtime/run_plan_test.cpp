@@ -108,7 +108,7 @@ TEST_CASE("a command replaces ENTRYPOINT and CMD; without any of them there is a
     CHECK_THROWS_AS(plan_run(RunSpec{}, cluster_node(), directory_image()), Error);
 }
 
-TEST_CASE("--write and a squashfs file exclude each other") {
+TEST_CASE("a squashfs file and --write exclude each other") {
     RunSpec spec = spec_of({"ls"});
     spec.write = true;
     try {

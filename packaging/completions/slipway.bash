@@ -1,0 +1,57 @@
+# Bash completion of slipway and slipway-train. Install as share/bash-completion/completions/slipway (and a link
+# slipway-train to it). Must not: run slipway, which would cost a process for each press of Tab.
+
+_slipway_values() { # OPTION: what may follow it; fails if the option takes no value
+    case $1 in
+    --compressor) echo "zstd gzip xz lz4" ;;
+    --network) echo "host none" ;;
+    --preload) echo "train" ;;
+    --session) echo "none" ;;
+    --model) echo "lenet mlp" ;;
+    --strategy) echo "allreduce" ;;
+    --device) echo "cpu" ;;
+    --schedule) echo "cosine constant" ;;
+    --transport) echo "auto single openmpi mpich" ;;
+    --overlap) echo "auto thread inline end" ;;
+    *) return 1 ;;
+    esac
+}
+
+_slipway_options() { # SUBCOMMAND ("" for none)
+    case $1 in
+    "") echo "-h --help -V --version -v --verbose -q --quiet" ;;
+    run) echo "-h --help -b --bind --set-env --env -c --cd -w --write --session -s --storage --dry-run" ;;
+    build) echo "-h --help -t --tag -f --file -o --output --build-arg --preload --target --no-cache --network -s --storage --dry-run" ;;
+    bootstrap) echo "-h --help -t --tag --mirror --include --variant -s --storage" ;;
+    convert) echo "-h --help --compressor --level --block-size --threads -s --storage" ;;
+    images | inspect) echo "-h --help --json -s --storage" ;;
+    rmi | gc) echo "-h --help -s --storage" ;;
+    slipway-train) echo "-h --help --version --model --data --epochs --strategy --device --batch-size --lr --schedule
+        --momentum --weight-decay --no-augment --seed --checkpoint --checkpoint-every --stop-after --resume --threads
+        --transport --no-shared-memory --overlap --bucket-bytes --json --list-primitives -v --verbose" ;;
+    esac
+}
+
+_slipway() {
+    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} subcommand="" i values
+    COMPREPLY=()
+    if [[ ${COMP_WORDS[0]##*/} == slipway-train ]]; then
+        subcommand=slipway-train
+    else
+        for ((i = 1; i < COMP_CWORD; ++i)); do
+            [[ ${COMP_WORDS[i]} == -* ]] && continue
+            subcommand=${COMP_WORDS[i]}
+            break
+        done
+    fi
+    if values=$(_slipway_values "$before"); then
+        mapfile -t COMPREPLY < <(compgen -W "$values" -- "$word")
+    elif [[ $word == -* ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$(_slipway_options "$subcommand")" -- "$word")
+    elif [[ -z $subcommand ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "run build bootstrap convert images inspect rmi gc" -- "$word")
+    else
+        mapfile -t COMPREPLY < <(compgen -f -- "$word")
+    fi
+}
+complete -o filenames -o bashdefault -F _slipway slipway slipway-train
