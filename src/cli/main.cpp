@@ -8,6 +8,7 @@
 #include "command.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/log.hpp"
+#include "slipway/base/sys.hpp"
 
 namespace slipway::cli {
 namespace {
@@ -56,6 +57,10 @@ int parse_and_run(int argc, char* argv[]) {
             return app.exit(error);
         const auto chosen = app.get_subcommands();
         const std::string of = chosen.empty() ? "slipway" : "slipway " + chosen[0]->get_name();
+        const auto words = app.remaining();
+        if (chosen.empty() && !words.empty())
+            throw Error(ErrorKind::usage, "there is no subcommand " + slipway::quoted(words[0]))
+                .hint(of + " --help");
         throw Error(ErrorKind::usage, error.what()).hint(of + " --help");
     }
     set_verbosity(verbose, quiet);
@@ -72,6 +77,7 @@ int report(const Error& error) {
 
 int main(int argc, char* argv[]) {
     using slipway::Error;
+    slipway::sys::hold_standard_descriptors();
     slipway::cli::tag_messages_with_rank();
     int status = slipway::kExitOwnFailure;
     try {
