@@ -113,7 +113,7 @@ void apply_step(MountTree& root, const UniqueFd& scratch, Prepared& prepared, si
     if (step.kind == Kind::file) prepared.tree = make_file(scratch, step, number);
     if (!prepared.tree)
         throw Error(ErrorKind::internal, "a mount of this kind is not applied to runs");
-    sys::move_mount(prepared.tree.get(), target.get(), step.destination);
+    root.attach(prepared.tree, target, step.destination);
 }
 
 }  // namespace
