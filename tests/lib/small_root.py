@@ -8,7 +8,7 @@ import subprocess
 from slipway_test import require_program
 
 PROGRAMS = ["sh", "bash", "cat", "ls", "id", "env", "sleep", "true", "false", "touch", "readlink", "mkdir", "rm", "stat",
-            "sha256sum", "echo", "pwd", "grep", "wc", "setsid", "kill"]
+            "sha256sum", "echo", "pwd", "grep", "wc", "setsid", "kill", "chmod"]
 DIRECTORIES = ["dev", "proc", "sys", "tmp", "etc", "root", "usr/bin", "usr/lib", "usr/share", "var/tmp", "opt"]
 
 
