@@ -113,15 +113,21 @@ class Build {
     }
 
  private:
-    /// What cannot be named or written is refused before any step has run.
+    /// Hours of RUN must not end with a name or a place that was wrong from the beginning.
     void check_results() const {
         if (!options_.tag.empty()) image::normalize_stored_name(options_.tag);
         if (options_.output.empty()) return;
-        const std::string directory(parent_path(absolute_path(options_.output)));
-        if (::access(directory.c_str(), W_OK | X_OK) != 0)
-            throw SysError(fmt::format("cannot write {}", slipway::quoted(options_.output)),
-                           "access")
-                .note("requested by: --output");
+        const auto there = sys::stat_if_exists(AT_FDCWD, options_.output);
+        if (there && S_ISDIR(there->st_mode))
+            throw Error(ErrorKind::already_exists, fmt::format("cannot write {}: it is a directory",
+                                                               slipway::quoted(options_.output)))
+                .hint("name a file: -o FILE.sqfs");
+        const std::string parent(parent_path(absolute_path(options_.output)));
+        if (::access(parent.c_str(), W_OK | X_OK) != 0)
+            throw SysError(
+                fmt::format("cannot write into the directory {}", slipway::quoted(parent)),
+                "access")
+                .hint("make the directory, or write the image elsewhere: -o FILE.sqfs");
     }
 
     static std::string memo_path(const image::Store& store, const std::string& context) {

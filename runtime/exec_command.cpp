@@ -66,6 +66,11 @@ Error refused(const std::string& path, int errno_value) {
         else if ((st.st_mode & 0111) == 0)
             error.note("it has no execute permission").hint("run chmod +x on it in the image");
     }
+    if (errno_value == ENOENT)
+        error.hint("name a program of the image; a relative path begins at the directory of --cd");
+    if (errno_value == EIO)
+        error.note("the image is damaged, or its disk or server fails")
+            .hint("copy or build the image again and compare checksums (sha256sum)");
     if (errno_value == ENOEXEC && read_head(path).starts_with(kElfMagic))
         error.note("it is made for another kind of processor, or damaged");
     if (errno_value == E2BIG)

@@ -123,7 +123,16 @@ void MountTree::cover(const UniqueFd& directory) {
 }
 
 void MountTree::attach(const UniqueFd& tree, const UniqueFd& target, const std::string& path) {
-    sys::move_mount(tree.get(), target.get(), path);
+    try {
+        sys::move_mount(tree.get(), target.get(), path);
+    } catch (const SysError&) {
+        const bool onto_directory = S_ISDIR(sys::fstat(target.get(), path).st_mode);
+        if (S_ISDIR(sys::fstat(tree.get(), path).st_mode) == onto_directory) throw;
+        throw Error(ErrorKind::conflict, onto_directory
+                                             ? "the source is a file, the destination a directory"
+                                             : "the source is a directory, the destination a file")
+            .hint("bind a directory on a directory and a file on a file");
+    }
 }
 
 void MountTree::seal() {

@@ -144,6 +144,7 @@ SysError::SysError(int errno_value, std::string_view action, std::string_view ca
     if (kind_ == ErrorKind::no_space && call != "mount" && call != "move_mount" &&
         call != "open_tree")
         hint_ = "free some space or quota there, or use another place (SLIPWAY_STORE, TMPDIR)";
+    if (errno_value == EMFILE) hint_ = "allow more open files: ulimit -n 256";
 }
 
 std::string errno_name(int errno_value) {

@@ -14,6 +14,8 @@
 #include "slipway/base/file.hpp"
 #include "slipway/base/json.hpp"
 #include "slipway/base/log.hpp"
+#include "slipway/base/path.hpp"
+#include "slipway/base/sys.hpp"
 #include "slipway/train/train.hpp"
 
 namespace {
@@ -57,16 +59,16 @@ void set_up(CLI::App& app, Arguments& arguments) {
         ->capture_default_str();
     app.add_option("--checkpoint", options.checkpoint, "File or directory to save progress in");
     app.add_option("--checkpoint-every", options.checkpoint_every, "Epochs between checkpoints")
-        ->check(CLI::PositiveNumber)
+        ->check(CLI::Range(1, 1000000))
         ->capture_default_str();
     app.add_option("--stop-after", options.stop_after,
                    "End after this epoch, to go on later with --resume")
-        ->check(CLI::NonNegativeNumber);
+        ->check(CLI::Range(0, 1000000));
     app.add_flag("--resume", options.resume,
                  "Go on from the checkpoint; without one, start from the beginning");
     app.add_option("--threads", options.threads,
                    "Threads a rank (default: the usable CPUs, shared among the ranks of a node)")
-        ->check(CLI::NonNegativeNumber);
+        ->check(CLI::Range(0, 4096));
     app.add_option("--transport", arguments.connect.transport,
                    "auto, single, openmpi or mpich (also SLIPWAY_TRANSPORT)")
         ->envname("SLIPWAY_TRANSPORT")
@@ -122,9 +124,28 @@ void write_json(const Arguments& arguments, const train::TrainReport& report,
     }
 }
 
+/// Hours of training must not end at a place that could never be written.
+void require_writable(const std::string& path, const char* option) {
+    std::string place = absolute_path(path);
+    if (!sys::stat_if_exists(AT_FDCWD, place)) {
+        do place = parent_path(place);
+        while (place.size() > 1 && !sys::stat_if_exists(AT_FDCWD, place));
+    }
+    if (::access(place.c_str(), W_OK) != 0)
+        throw SysError(fmt::format("cannot write {}", slipway::quoted(path)), "access")
+            .note(std::string("requested by: ") + option)
+            .hint("choose a place that you may write to");
+}
+
 int run(const Arguments& arguments, std::unique_ptr<train::Communicator>& communicator) {
     if (arguments.list_primitives) return print_primitives(arguments.options);
     communicator = train::connect(arguments.connect);
+    if (communicator->world().rank == 0) {
+        if (!arguments.options.checkpoint.empty())
+            require_writable(arguments.options.checkpoint, "--checkpoint");
+        if (!arguments.json_path.empty() && arguments.json_path != "-")
+            require_writable(arguments.json_path, "--json");
+    }
     const train::TrainReport report = train::train(arguments.options, *communicator);
     const train::World& world = communicator->world();
     if (world.rank == 0) {
@@ -159,6 +180,7 @@ void limit_spinning(char* argv[]) {
 }  // namespace
 
 int main(int argc, char* argv[]) {
+    sys::hold_standard_descriptors();
     limit_spinning(argv);
     log::set_program("slipway-train");
     CLI::App app("Train a neural network on one or many processes.", "slipway-train");

@@ -1,10 +1,13 @@
 // Walks a directory of the host, or an overlayfs upper directory, as a stream of entries.
-// Must not: change anything, or follow a symbolic link below the directory.
+// Must not: follow a symbolic link below the directory, or change anything but, in an upper and for
+// as long as it reads there, modes that lock their owner out.
 #include <fmt/core.h>
 #include <linux/openat2.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -22,12 +25,33 @@ enum class Walk { directory, overlay_upper };
 constexpr const char* kOpaqueAttribute = "user.overlay.opaque";
 constexpr const char* kWhiteoutAttribute = "user.overlay.whiteout";
 
+/// A file or directory that its own mode (000, for example) locks us out of, readable until this
+/// ends. In a container such a mode stops nobody: root there may read everything.
+class Unlocked {
+ public:
+    Unlocked(int dir, const std::string& name, mode_t mode, mode_t readable) : mode_(mode) {
+        sys::fchmodat(dir, name, mode | readable);
+        fd_ = sys::openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+    }
+    Unlocked(Unlocked&&) = default;
+    Unlocked& operator=(Unlocked&&) = delete;
+    ~Unlocked() {
+        if (fd_) [[maybe_unused]]
+            const int ignored = ::fchmod(fd_.get(), mode_);
+    }
+
+ private:
+    UniqueFd fd_;
+    mode_t mode_;
+};
+
 /// One level of the walk: what is still to be done in a directory.
 struct Level {
     std::string path;
     std::vector<std::string> names;
     size_t at = 0;
     bool opaque = false;  ///< its opaque mark is still to be told
+    std::unique_ptr<Unlocked> unlocked = nullptr;
 };
 
 class DirectorySource : public EntrySource {
@@ -124,6 +148,7 @@ class DirectorySource : public EntrySource {
         if (!S_ISDIR(status->st_mode) && status->st_nlink > 1 && hard_link(entry, path, *status)) {
             return true;
         }
+        auto unlocked = unlock(name, *status);
         describe(entry, path, name, *status);
         if (whiteout_) {
             entry = mark(parent, ".wh." + name);
@@ -132,10 +157,17 @@ class DirectorySource : public EntrySource {
         if (S_ISDIR(status->st_mode)) {
             current_ = sys::openat(current_.get(), name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
             enter(path);
+            levels_.back().unlocked = std::move(unlocked);
         } else if (S_ISREG(status->st_mode)) {
             open_file(entry, path, name);
         }
         return true;
+    }
+
+    std::unique_ptr<Unlocked> unlock(const std::string& name, const struct stat& status) const {
+        const mode_t readable = S_ISDIR(status.st_mode) ? 0500 : S_ISREG(status.st_mode) ? 0400 : 0;
+        if (walk_ != Walk::overlay_upper || (status.st_mode & readable) == readable) return nullptr;
+        return std::make_unique<Unlocked>(current_.get(), name, status.st_mode & 07777, readable);
     }
 
     void open_file(Entry& entry, const std::string& path, const std::string& name) {

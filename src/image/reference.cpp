@@ -24,7 +24,8 @@ bool is_directory(const std::string& path) {
 }
 
 [[noreturn]] void absent(std::string_view what, const std::string& path) {
-    throw Error(ErrorKind::not_found, fmt::format("there is no {} {}", what, quoted(path)));
+    throw Error(ErrorKind::not_found, fmt::format("there is no {} {}", what, quoted(path)))
+        .hint("check the spelling; \"slipway images\" lists the images that have names");
 }
 
 /// Tell a file's format from its first bytes, then from its name.

@@ -63,9 +63,8 @@ RunnableImage make_runnable(const ImageRef& ref, const std::string& store_direct
             runnable.kind = RunnableImage::Kind::squashfs;
             runnable.path = absolute_path(ref.path);
             UniqueFd fd = sys::open(runnable.path, O_RDONLY);
-            check_squashfs(fd.get(), slipway::quoted(ref.path));
-            runnable.config =
-                read_squashfs_config(fd.get(), slipway::quoted(ref.path)).value_or(ImageConfig());
+            check_squashfs(fd.get(), ref.path);
+            runnable.config = read_squashfs_config(fd.get(), ref.path).value_or(ImageConfig());
             break;
         }
         default: {

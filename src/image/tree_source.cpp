@@ -53,12 +53,10 @@ TreeImage open_tree_image(const ImageRef& ref) {
         return image;
     }
     UniqueFd fd = sys::open(path, O_RDONLY);
-    check_squashfs(fd.get(), slipway::quoted(ref.path));
-    image.config =
-        read_squashfs_config(fd.get(), slipway::quoted(ref.path)).value_or(ImageConfig());
+    check_squashfs(fd.get(), ref.path);
+    image.config = read_squashfs_config(fd.get(), ref.path).value_or(ImageConfig());
     image.open = [path] {
-        return std::make_unique<WithoutConfig>(
-            open_squashfs(sys::open(path, O_RDONLY), slipway::quoted(path)));
+        return std::make_unique<WithoutConfig>(open_squashfs(sys::open(path, O_RDONLY), path));
     };
     return image;
 }

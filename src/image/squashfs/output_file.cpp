@@ -2,22 +2,28 @@
 // Must not: touch an existing output before the new one is whole.
 #include "output_file.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdlib>
 
+#include "../temp_file.hpp"
 #include "slipway/base/error.hpp"
+#include "slipway/base/path.hpp"
 #include "slipway/base/sys.hpp"
 
 namespace slipway::image::squashfs {
 
-OutputFile::OutputFile(const std::string& path) : path_(path), temporary_(path + ".XXXXXX") {
-    fd_.reset(::mkostemp(temporary_.data(), O_CLOEXEC));
-    if (!fd_) {
-        const SysError error(fmt::format("cannot write {}", slipway::quoted(path)), "mkostemp");
-        temporary_.clear();
-        throw error;
+OutputFile::OutputFile(const std::string& path) : path_(path) {
+    // A file without a name cannot be left behind, whatever kills us.
+    const std::string parent(parent_path(absolute_path(path)));
+    fd_.reset(::open(parent.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+    if (!fd_) {  // NFS and others have no such files
+        std::string name = path + ".XXXXXX";
+        fd_.reset(::mkostemp(name.data(), O_CLOEXEC));
+        if (!fd_) throw SysError(fmt::format("cannot write {}", slipway::quoted(path)), "mkostemp");
+        temporary_ = name;
     }
     interface_ = {};
     interface_.owner = this;
@@ -43,6 +49,13 @@ void OutputFile::commit() {
     ::umask(mask);
     sys::fchmod(fd_.get(), 0666 & ~mask, path_);
     sys::fsync(fd_.get(), path_);
+    if (temporary_.empty()) {
+        // A link cannot take the place of an older output; a rename can.
+        const std::string name = path_ + "." + temporary_name();
+        sys::linkat(AT_FDCWD, fmt::format("/proc/self/fd/{}", fd_.get()), AT_FDCWD, name,
+                    AT_SYMLINK_FOLLOW);
+        temporary_ = name;
+    }
     sys::renameat(AT_FDCWD, temporary_, AT_FDCWD, path_);
     temporary_.clear();
 }

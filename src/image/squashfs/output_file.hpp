@@ -1,4 +1,4 @@
-// The output: a temporary file beside its name, which libsquashfs writes through us.
+// The output: a file without a name until it is whole, which libsquashfs writes through us.
 #pragma once
 
 #include <sqfs/io.h>
@@ -42,7 +42,7 @@ class OutputFile {
     static sqfs_u64 get_size(const sqfs_file_t* file);
     static int truncate(sqfs_file_t* file, sqfs_u64 size);
 
-    std::string path_, temporary_;
+    std::string path_, temporary_;  ///< temporary_: a name that is to be removed, if any
     UniqueFd fd_;
     uint64_t size_bytes_ = 0;
     Interface interface_;
