@@ -96,7 +96,7 @@ class Executor {
         history.empty_layer = true;
         if (!step.makes_layer()) {
             announce(step, false);
-            history.created = done.created.empty() ? rfc3339(times_.now) : done.created;
+            history.created = done.created;  // never "now": a cached build gives the same image
             done.history.push_back(history);
             return done;
         }

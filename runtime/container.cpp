@@ -162,14 +162,7 @@ void apply_step(MountTree& root, const UniqueFd& scratch, Prepared& prepared, si
     if (step.kind == Kind::file) prepared.tree = make_file(scratch, target, step, number);
     if (!prepared.tree)
         throw Error(ErrorKind::internal, "a mount of this kind is not applied to runs");
-    const bool on_directory = S_ISDIR(sys::fstat(target.get(), step.destination).st_mode);
-    if (on_directory != (prepared.type == MountTree::Type::directory))  // the kernel's word: EINVAL
-        throw Error(ErrorKind::conflict,
-                    on_directory ? "a file cannot be shown in place of a directory of the image"
-                                 : "a directory cannot be shown in place of a file of the image")
-            .hint(on_directory ? "name a file as the destination, for example one below it"
-                               : "name a directory as the destination");
-    sys::move_mount(prepared.tree.get(), target.get(), step.destination);
+    root.attach(prepared.tree, target, step.destination);
 }
 
 }  // namespace

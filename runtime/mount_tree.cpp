@@ -128,10 +128,11 @@ void MountTree::attach(const UniqueFd& tree, const UniqueFd& target, const std::
     } catch (const SysError&) {
         const bool onto_directory = S_ISDIR(sys::fstat(target.get(), path).st_mode);
         if (S_ISDIR(sys::fstat(tree.get(), path).st_mode) == onto_directory) throw;
-        throw Error(ErrorKind::conflict, onto_directory
-                                             ? "the source is a file, the destination a directory"
-                                             : "the source is a directory, the destination a file")
-            .hint("bind a directory on a directory and a file on a file");
+        throw Error(ErrorKind::conflict,  // the kernel says EINVAL
+                    onto_directory ? "a file cannot be shown in place of a directory of the image"
+                                   : "a directory cannot be shown in place of a file of the image")
+            .hint(onto_directory ? "name a file as the destination, for example one below it"
+                                 : "name a directory as the destination");
     }
 }
 

@@ -48,16 +48,6 @@ int raw_openat2(int dir, const std::string& path, int flags, uint64_t resolve, m
 
 }  // namespace
 
-void hold_standard_descriptors() noexcept {
-    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
-        if (::fcntl(fd, F_GETFD) >= 0) continue;
-        // The lowest free number is this one: those below were just seen to be open. Inherited on
-        // purpose, by the commands in containers, too.
-        [[maybe_unused]] const int held =
-            ::open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
-    }
-}
-
 UniqueFd open(const std::string& path, int flags, mode_t mode) {
     return openat(AT_FDCWD, path, flags, mode);
 }

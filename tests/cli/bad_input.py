@@ -27,9 +27,9 @@ class BadInput(SlipwayTest):
     def test_a_file_is_not_bound_on_a_directory(self):
         image = self.make_image()
         self.assert_fails(self.slipway("run", "-b", "/etc/passwd:/etc", image, "--", "/bin/sh"),
-                          "the source is a file, the destination a directory", "--bind, argument 1", "try: ")
+                          "a file cannot be shown in place of a directory", "--bind, argument 1", "try: ")
         self.assert_fails(self.slipway("run", "-b", "/etc:/etc/image", image, "--", "/bin/sh"),
-                          "the source is a directory, the destination a file")
+                          "a directory cannot be shown in place of a file")
 
     def test_any_standard_descriptor_may_be_closed(self):
         image = self.make_image()

@@ -18,11 +18,6 @@
 
 namespace slipway::sys {
 
-/// Open /dev/null, the wrong way round, on those of descriptors 0, 1 and 2 that are closed: nothing
-/// of ours then lands there to be taken for stdin or written over by a message, and a program that
-/// uses one still gets EBADF. For the first line of main(); never fails.
-void hold_standard_descriptors() noexcept;
-
 // --- files
 // -----------------------------------------------------------------------------------------------------------
 UniqueFd open(const std::string& path, int flags, mode_t mode = 0);
