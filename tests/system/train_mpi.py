@@ -14,6 +14,8 @@ import tempfile
 import time
 import unittest
 
+from slipway_test import processes_of
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 BUILD = os.environ.get("SLIPWAY_BUILD_DIR", os.path.join(HERE, "..", "..", "build"))
 PROGRAM = os.path.join(BUILD, "bin", "slipway-train")
@@ -48,7 +50,15 @@ class TrainMpi(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.place, ignore_errors=True)
         self.shm_before = set(os.listdir("/dev/shm"))
 
+    def environment(self, **extra):
+        """Of the programs that a test starts: their files go into its directory, which tells them from others', too."""
+        return clean_environment(TMPDIR=self.place, **extra)
+
     def tearDown(self):
+        deadline = time.monotonic() + 10
+        while (living := processes_of(self.place)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.assertEqual(living, {}, "processes were left behind")
         ours = ("slipway", f".{os.getuid()}.")  # Open MPI puts the user's number into its names
         left = {name for name in os.listdir("/dev/shm") if any(part in name for part in ours)} - self.shm_before
         self.assertEqual(left, set(), "left in /dev/shm")
@@ -62,7 +72,7 @@ class TrainMpi(unittest.TestCase):
         if launcher:
             command = LAUNCHERS[launcher] + ["-n", str(ranks)] + command
         result = subprocess.run(command, capture_output=True, text=True, timeout=240,
-                                env=environment or clean_environment())
+                                env=environment or self.environment())
         self.assertEqual(result.returncode, status, result.stdout + result.stderr)
         return result
 
@@ -140,7 +150,7 @@ class TrainMpi(unittest.TestCase):
                 # Without the launcher's help: it is stopped, so that it can kill nobody.
                 process = subprocess.Popen(
                     base + ["-n", "2"] + self.command("--model", "lenet", "--checkpoint", checkpoint, epochs=100000),
-                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=clean_environment(),
+                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.environment(),
                     start_new_session=True)
                 try:
                     deadline = time.monotonic() + 60
@@ -159,8 +169,7 @@ class TrainMpi(unittest.TestCase):
                         time.sleep(0.1)
                     self.assertFalse(self.alive(ranks[0]), "the other rank waits for ever")
                 finally:
-                    os.killpg(process.pid, signal.SIGKILL)
-                    for pid in self.ranks_of(checkpoint) + self.children_of(process.pid):
+                    for pid in processes_of(self.place):  # Hydra's proxy has a group of its own
                         os.kill(pid, signal.SIGKILL)
                     process.communicate(timeout=30)
                     self.remove_segments_of_killed_launchers()
@@ -205,7 +214,7 @@ class TrainMpi(unittest.TestCase):
             return False
 
     def test_a_launcher_that_no_transport_fits_is_refused(self):
-        environment = clean_environment(SLURM_STEP_ID="0", SLURM_PROCID="1", SLURM_STEP_NUM_TASKS="4")
+        environment = self.environment(SLURM_STEP_ID="0", SLURM_PROCID="1", SLURM_STEP_NUM_TASKS="4")
         result = self.run_ranks(None, 1, "--model", "mlp", status=125, environment=environment)
         self.assertIn("srun without MPI support has started 4 ranks", result.stderr)
         self.assertIn("try: run srun --mpi=pmix", result.stderr)
@@ -214,7 +223,7 @@ class TrainMpi(unittest.TestCase):
         for launcher, wrong in (("openmpi", "mpich"), ("mpich", "openmpi")):
             with self.subTest(launcher=launcher, transport=wrong):
                 command = LAUNCHERS[launcher] + ["-n", "2"] + self.command("--model", "mlp", "--transport", wrong)
-                result = subprocess.run(command, capture_output=True, text=True, timeout=120, env=clean_environment())
+                result = subprocess.run(command, capture_output=True, text=True, timeout=120, env=self.environment())
                 self.assertNotEqual(result.returncode, 0)
                 self.assertNotIn("test accuracy", result.stdout)
                 self.assertIn("error:", result.stderr)
