@@ -109,7 +109,7 @@ const DroppedVariable* find_dropped(const std::string& name) {
 }
 
 Environment apply_settings(const RunSpec& spec, const Environment& host, Environment environment) {
-    for (const auto& setting : spec.env) {
+    for (const auto& setting : spec.env.settings) {
         if (setting.value)
             environment[setting.name] = *setting.value;
         else if (const auto found = host.find(setting.name); found != host.end())

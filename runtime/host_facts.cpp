@@ -52,7 +52,7 @@ HostFacts probe_host(const RunSpec& spec) {
     facts.environment = read_environment();
     for (const auto& row : default_binds())
         if (sys::stat_if_exists(AT_FDCWD, row.path)) facts.present.insert(row.path);
-    for (const auto& bind : spec.binds)
+    for (const auto& bind : spec.mounts.binds)
         if (sys::stat_if_exists(AT_FDCWD, bind.source)) facts.present.insert(bind.source);
     facts.working_directory = absolute_path(".");
     facts.namespaces =

@@ -64,10 +64,14 @@ Json to_json(const RunPlan& plan) {
               {"gid_outside", plan.gid_outside}}},
             {"namespaces", plan.namespaces},
             {"session_key", plan.session_key},
+            {"linger_ms", plan.linger_ms},
             {"mounts", mounts},
             {"environment", plan.environment},
             {"working_directory", plan.working_directory},
             {"fake_root_calls", plan.fake_root_calls},
+            {"hostname", plan.hostname},
+            {"timeout_ms", plan.timeout_ms},
+            {"detach_on_kill", plan.detach_on_kill},
             {"argv", plan.argv}};
 }
 

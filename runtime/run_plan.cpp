@@ -39,14 +39,14 @@ MountStep image_step(const RunSpec& spec, const RunnableImage& image) {
         image.kind == RunnableImage::Kind::squashfs ? Kind::image_squashfs : Kind::image_directory;
     step.source = image.path;
     step.destination = "/";
-    step.read_only = !spec.write;
+    step.read_only = !spec.mounts.write;
     step.origin = "image";
     return step;
 }
 
 std::vector<MountStep> plan_binds(const RunSpec& spec, const HostFacts& facts) {
     std::vector<MountStep> steps;
-    for (const auto& bind : spec.binds) {
+    for (const auto& bind : spec.mounts.binds) {
         if (facts.present.count(bind.source) == 0) {
             if (bind.optional) continue;
             throw Error(ErrorKind::not_found, fmt::format("cannot bind {}: it is not on this host",
@@ -96,10 +96,14 @@ Visible visible_through(const std::vector<MountStep>& mounts) {
     };
 }
 
+/// As podman has it: the words after the image take the place of CMD, ENTRYPOINT stays unless
+/// --entrypoint takes its place, and then CMD counts no more.
 std::vector<std::string> plan_command(const RunSpec& spec, const image::ImageConfig& config) {
-    if (!spec.command.empty()) return spec.command;
-    auto argv = config.entrypoint;
-    argv.insert(argv.end(), config.cmd.begin(), config.cmd.end());
+    auto argv = spec.entrypoint.value_or(config.entrypoint);
+    if (!spec.command.empty())
+        argv.insert(argv.end(), spec.command.begin(), spec.command.end());
+    else if (!spec.entrypoint)
+        argv.insert(argv.end(), config.cmd.begin(), config.cmd.end());
     if (argv.empty())
         throw Error(ErrorKind::usage, "there is no command to run")
             .note("the image has neither ENTRYPOINT nor CMD")
@@ -143,8 +147,13 @@ RunPlan plan_run(const RunSpec& spec, const HostFacts& facts, const RunnableImag
     plan.uid_inside = plan.uid_outside = facts.uid;
     plan.gid_inside = plan.gid_outside = facts.gid;
     plan.argv = plan_command(spec, image.config);
+    plan.fake_root_calls = spec.fake_root_calls;
+    plan.hostname = spec.identity.hostname;
+    plan.linger_ms = spec.linger_ms;
+    plan.timeout_ms = spec.timeout_ms;
+    plan.detach_on_kill = spec.detach_on_kill;
     if (image.kind == RunnableImage::Kind::host) return plan_on_host(spec, facts, std::move(plan));
-    if (spec.write && image.kind == RunnableImage::Kind::squashfs)
+    if (spec.mounts.write && image.kind == RunnableImage::Kind::squashfs)
         throw Error(ErrorKind::unsupported,
                     fmt::format("cannot write to {}: a squashfs image never changes",
                                 slipway::quoted(image.path)))

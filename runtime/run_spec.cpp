@@ -4,74 +4,61 @@
 
 #include <fmt/core.h>
 
+#include <cmath>
+#include <cstdlib>
+
 #include "slipway/base/error.hpp"
-#include "slipway/base/path.hpp"
-#include "slipway/base/text.hpp"
 
 namespace slipway::runtime {
 
 namespace {
 
-Error malformed(const Typed& typed, const std::string& reason) {
-    return Error(ErrorKind::usage, fmt::format("cannot understand the bind {}: {}",
-                                               slipway::quoted(typed.text), reason))
-        .note("requested by: " + typed.origin)
-        .hint(
-            "write SRC[:DST[:OPTIONS]] with absolute DST and options out of ro, rw, optional, "
-            "separated by commas");
-}
+constexpr double kMaxSeconds = 100.0 * 365 * 86400;
 
-BindSpec parse_bind(const Typed& typed) {
-    const auto parts = split(typed.text, ':');
-    if (parts.size() > 3) throw malformed(typed, "it has more than three parts");
-    if (parts[0].empty()) throw malformed(typed, "the source is empty");
-    BindSpec bind;
-    bind.origin = typed.origin;
-    bind.source = absolute_path(parts[0]);
-    const std::string destination = parts.size() > 1 && !parts[1].empty() ? parts[1] : bind.source;
-    if (!destination.starts_with('/')) throw malformed(typed, "the destination is not absolute");
-    bind.destination = lexically_normal(destination);
-    if (bind.destination == "/")
-        throw malformed(typed, "nothing can be mounted over the image's root directory");
-    if (parts.size() < 3) return bind;
-    for (const auto& option : split(parts[2], ',')) {
-        if (option == "ro")
-            bind.read_only = true;
-        else if (option == "optional")
-            bind.optional = true;
-        else if (option != "rw")
-            throw malformed(typed, fmt::format("there is no option {}", slipway::quoted(option)));
-    }
-    return bind;
-}
-
-EnvSetting parse_setting(const Typed& typed) {
-    const size_t equals = typed.text.find('=');
-    EnvSetting setting{typed.text.substr(0, equals), std::nullopt, typed.origin};
-    if (setting.name.empty())
-        throw Error(ErrorKind::usage, fmt::format("cannot set {}: the variable has no name",
-                                                  slipway::quoted(typed.text)))
-            .note("requested by: " + typed.origin)
-            .hint("write KEY=VALUE, or KEY alone for the host's value");
-    if (equals != std::string::npos) setting.value = typed.text.substr(equals + 1);
-    return setting;
+double unit_seconds(std::string_view unit) {
+    if (unit.empty() || unit == "s") return 1;
+    if (unit == "m") return 60;
+    if (unit == "h") return 3600;
+    if (unit == "d") return 86400;
+    return 0;
 }
 
 }  // namespace
 
+uint64_t parse_duration_ms(const std::string& text, const std::string& option) {
+    char* end = nullptr;
+    const bool begins = !text.empty() && (text[0] == '.' || (text[0] >= '0' && text[0] <= '9'));
+    const double number = begins ? std::strtod(text.c_str(), &end) : -1;
+    const double seconds = begins ? number * unit_seconds(end) : -1;
+    if (!begins || !std::isfinite(number) || unit_seconds(end) == 0 || seconds > kMaxSeconds)
+        throw Error(ErrorKind::usage,
+                    fmt::format("cannot understand the duration {}", slipway::quoted(text)))
+            .note("requested by: " + option)
+            .hint("write a number of seconds, or a number with s, m, h or d after it");
+    return static_cast<uint64_t>(std::llround(seconds * 1000));
+}
+
 RunSpec make_run_spec(const RunOptions& options) {
     RunSpec spec;
     spec.command = options.command;
-    for (const auto& typed : options.binds) spec.binds.push_back(parse_bind(typed));
-    for (const auto& typed : options.env) spec.env.push_back(parse_setting(typed));
+    if (options.entrypoint)
+        spec.entrypoint = options.entrypoint->empty()
+                              ? std::vector<std::string>{}
+                              : std::vector<std::string>{*options.entrypoint};
+    spec.mounts = make_mount_spec(options);
+    spec.env = make_env_spec(options);
+    spec.identity = make_identity_spec(options);
     spec.directory = options.directory;
     if (spec.directory && !spec.directory->starts_with('/'))
         throw Error(ErrorKind::usage, fmt::format("the initial directory {} is not absolute",
                                                   slipway::quoted(*spec.directory)))
             .note("requested by: --cd");
-    spec.write = options.write;
+    spec.fake_root_calls = options.fake_root_calls;
     spec.share_session = options.session != "none";
     if (spec.share_session) spec.session_name = options.session;
+    if (options.linger) spec.linger_ms = parse_duration_ms(*options.linger, "--linger");
+    if (options.timeout) spec.timeout_ms = parse_duration_ms(*options.timeout, "--timeout");
+    spec.detach_on_kill = options.detach_on_kill;
     return spec;
 }
 

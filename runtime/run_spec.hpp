@@ -5,35 +5,32 @@
 #include <string>
 #include <vector>
 
+#include "bind_spec.hpp"
+#include "env_spec.hpp"
+#include "identity_spec.hpp"
 #include "slipway/runtime/run.hpp"
 
 namespace slipway::runtime {
 
-struct BindSpec {
-    std::string source;       ///< on the host, absolute
-    std::string destination;  ///< inside, absolute and clean
-    bool read_only = false;
-    bool optional = false;  ///< no error when the source is not there
-    std::string origin;
-};
-
-struct EnvSetting {
-    std::string name;
-    std::optional<std::string> value;  ///< absent: the host's value
-    std::string origin;
-};
-
 struct RunSpec {
     std::vector<std::string> command;
-    std::vector<BindSpec> binds;
-    std::vector<EnvSetting> env;
+    std::optional<std::vector<std::string>> entrypoint;  ///< absent: the image's
+    MountSpec mounts;
+    EnvSpec env;
+    IdentitySpec identity;
     std::optional<std::string> directory;
-    bool write = false;
+    bool fake_root_calls = false;
     bool share_session = true;
     std::string session_name;  ///< "": from the launcher
+    uint64_t linger_ms = 0;
+    uint64_t timeout_ms = 0;
+    bool detach_on_kill = false;
 };
 
 /// Validate what was typed. Throws: Error(usage) with the origin of what cannot be understood.
 RunSpec make_run_spec(const RunOptions& options);
+
+/// Read "1.5", "90s", "10m", "2h" or "1d" as milliseconds. Throws: Error(usage) naming `option`.
+uint64_t parse_duration_ms(const std::string& text, const std::string& option);
 
 }  // namespace slipway::runtime

@@ -20,7 +20,10 @@ _slipway_values() { # OPTION: what may follow it; fails if the option takes no v
 _slipway_options() { # SUBCOMMAND ("" for none)
     case $1 in
     "") echo "-h --help -V --version -v --verbose -q --quiet" ;;
-    run) echo "-h --help -b --bind --set-env --env -c --cd -w --write --session -s --storage --dry-run" ;;
+    run) echo "-h --help -b --bind --data -w --write --overlay -t --private-tmp --home --stage -e --env --set-env" \
+            "--env-file --unset-env --clean-env --keep-env --explain-env --user -u --uid -g --gid --root" \
+            "--no-passwd --hostname --seccomp --entrypoint -c --cd --workdir --timeout --detach-on-kill" \
+            "--session --linger -s --storage --dry-run" ;;
     build) echo "-h --help -t --tag -f --file -o --output --build-arg --preload --target --no-cache --network -s --storage --dry-run" ;;
     bootstrap) echo "-h --help -t --tag --mirror --include --variant -s --storage" ;;
     convert) echo "-h --help --compressor --level --block-size --threads -s --storage" ;;

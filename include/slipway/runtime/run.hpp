@@ -18,16 +18,44 @@ struct Typed {
     std::string origin;
 };
 
+/// One change to the environment; they apply in the order in which they were typed.
+struct EnvChange {
+    enum class Kind {
+        set,   ///< KEY=VALUE, or KEY for the host's value
+        file,  ///< a file of such lines
+        unset  ///< a glob (fnmatch with extended globs) of names
+    } kind = Kind::set;
+    Typed typed;
+};
+
 /// `slipway run`, as typed.
 struct RunOptions {
     std::string image;
-    std::vector<std::string> command;      ///< empty: the image's ENTRYPOINT and CMD
-    std::vector<Typed> binds;              ///< SRC[:DST[:OPTIONS]], options ro, rw, optional
-    std::vector<Typed> env;                ///< --set-env KEY=VALUE, in order
-    std::optional<std::string> directory;  ///< --cd
-    bool write = false;                    ///< --write: a directory image read-write
-    std::string session;                   ///< --session=NAME|none; "": found from the launcher
-    std::string store;                     ///< --storage
+    std::vector<std::string> command;       ///< empty: the image's CMD
+    std::optional<std::string> entrypoint;  ///< --entrypoint, "" for none; absent: the image's
+    std::vector<Typed> binds;               ///< SRC[:DST[:OPTIONS]]
+    std::vector<Typed> data;                ///< --data FILE.sqfs:DST, served like the image
+    std::vector<EnvChange> env;             ///< --env, --env-file, --unset-env
+    bool clean_env = false;                 ///< nothing of the host but what a launcher needs
+    bool keep_env = false;                  ///< everything of the host
+    std::optional<std::string> directory;   ///< --cd
+    bool write = false;                     ///< --write: a directory image read-write
+    std::optional<std::string> overlay;     ///< --overlay: "tmpfs[=SIZE]" or a directory
+    bool private_tmp = false;               ///< --private-tmp: a tmpfs on /tmp
+    bool home = false;                      ///< --home: the home directory, at its own path
+    bool keep_accounts = false;           ///< --no-passwd: the image's passwd and group as they are
+    bool root = false;                    ///< --root: uid and gid 0 inside
+    std::optional<std::string> user;      ///< --user NAME|UID[:GROUP|GID]
+    std::optional<std::string> uid;       ///< --uid
+    std::optional<std::string> gid;       ///< --gid
+    std::optional<std::string> hostname;  ///< --hostname, in a UTS namespace of its own
+    bool fake_root_calls = false;         ///< --seccomp: privileged calls succeed without effect
+    std::string session;                  ///< --session=NAME|none; "": found from the launcher
+    std::optional<std::string> linger;    ///< --linger=SECONDS the session outlives its last member
+    std::optional<std::string> timeout;   ///< --timeout=DURATION, then SIGTERM, then SIGKILL
+    bool detach_on_kill = false;          ///< the command outlives a SIGKILL of `slipway run`
+    std::optional<std::string> stage;     ///< --stage[=DIR]; "auto": a local disk
+    std::string store;                    ///< --storage
 };
 
 struct MountStep {
@@ -52,7 +80,7 @@ struct MountStep {
     /// among them, and the lines of `fallback` are added for names and ids that the image lacks.
     bool merge = false;
     std::string fallback;
-    std::string origin;   ///< "default", "--bind, argument 2"
+    std::string origin;  ///< "default", "--bind, argument 2"
 };
 
 /// What will be done, decided; pure data. The executor decides nothing.
@@ -61,11 +89,15 @@ struct RunPlan {
     uint32_t uid_outside = 0, gid_outside = 0;
     std::vector<std::string> namespaces;   ///< "user", "mount"
     std::string session_key;               ///< "" = none
+    uint64_t linger_ms = 0;                ///< how long the session outlives its last member
     std::vector<MountStep> mounts;         ///< in order; the first gives the root
     std::vector<std::string> environment;  ///< "K=V", sorted
     std::string working_directory;
     bool fake_root_calls = false;  ///< the seccomp filter of root emulation
+    std::string hostname;          ///< "" = the host's
     std::vector<std::string> argv;
+    uint64_t timeout_ms = 0;  ///< 0 = none
+    bool detach_on_kill = false;
 };
 
 /// The plan as JSON, for --dry-run and golden tests.

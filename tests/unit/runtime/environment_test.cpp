@@ -63,7 +63,7 @@ TEST_CASE("HOME and TMPDIR stay where they are seen inside") {
 
 TEST_CASE("settings come last, in order, and may bring a dropped variable back") {
     RunSpec spec;
-    spec.env = {{"A", "1", ""},
+    spec.env.settings = {{"A", "1", ""},
                 {"A", "2", ""},
                 {"LD_LIBRARY_PATH", std::nullopt, ""},
                 {"ABSENT", std::nullopt, ""}};

@@ -71,12 +71,12 @@ TEST_CASE("the plan of a squashfs image under Slurm") {
 
 TEST_CASE("the plan of a directory with binds, settings and --write") {
     RunSpec spec = spec_of({"train", "--fast"});
-    spec.binds = {{"/lustre/data", "/data", true, false, "--bind, argument 1"},
+    spec.mounts.binds = {{"/lustre/data", "/data", true, false, "--bind, argument 1"},
                   {"/home/mara", "/home/mara", false, false, "--bind, argument 2"},
                   {"/not/there", "/x", false, true, "--bind, argument 3"}};
-    spec.env = {{"OMP_NUM_THREADS", "4", "--set-env, argument 1"}};
+    spec.env.settings = {{"OMP_NUM_THREADS", "4", "--set-env, argument 1"}};
     spec.directory = "/data";
-    spec.write = true;
+    spec.mounts.write = true;
     spec.share_session = false;
     check_golden("directory-write", plan_run(spec, cluster_node(), directory_image()));
 }
@@ -96,21 +96,26 @@ TEST_CASE("the plan for the host itself") {
     host.path = "/";
     check_golden("host", plan_run(spec_of({"hostname"}), cluster_node(), host));
     RunSpec spec = spec_of({"ls", "/mnt"});
-    spec.binds = {{"/lustre/data", "/mnt", false, false, "--bind, argument 1"}};
+    spec.mounts.binds = {{"/lustre/data", "/mnt", false, false, "--bind, argument 1"}};
     check_golden("host-bind", plan_run(spec, cluster_node(), host));
 }
 
-TEST_CASE("a command replaces ENTRYPOINT and CMD; without any of them there is an error") {
+TEST_CASE("a command replaces CMD, and --entrypoint both; without any of them there is an error") {
     CHECK(plan_run(RunSpec{}, cluster_node(), squashfs_image()).argv ==
           std::vector<std::string>{"/opt/digits/bin/start", "--help"});
     CHECK(plan_run(spec_of({"ls"}), cluster_node(), squashfs_image()).argv ==
-          std::vector<std::string>{"ls"});
+          std::vector<std::string>{"/opt/digits/bin/start", "ls"});
+    RunSpec own = spec_of({"ls"});
+    own.entrypoint = std::vector<std::string>{};
+    CHECK(plan_run(own, cluster_node(), squashfs_image()).argv == std::vector<std::string>{"ls"});
+    own.command.clear();
+    CHECK_THROWS_AS(plan_run(own, cluster_node(), squashfs_image()), Error);
     CHECK_THROWS_AS(plan_run(RunSpec{}, cluster_node(), directory_image()), Error);
 }
 
 TEST_CASE("a squashfs file and --write exclude each other") {
     RunSpec spec = spec_of({"ls"});
-    spec.write = true;
+    spec.mounts.write = true;
     try {
         plan_run(spec, cluster_node(), squashfs_image());
         FAIL("no error");
@@ -122,7 +127,7 @@ TEST_CASE("a squashfs file and --write exclude each other") {
 
 TEST_CASE("a missing source names its origin and a remedy") {
     RunSpec spec = spec_of({"ls"});
-    spec.binds = {{"/not/there", "/x", false, false, "--bind, argument 2"}};
+    spec.mounts.binds = {{"/not/there", "/x", false, false, "--bind, argument 2"}};
     try {
         plan_run(spec, cluster_node(), directory_image());
         FAIL("no error");
@@ -160,7 +165,7 @@ TEST_CASE("a session is one user, image, set of mounts and job step") {
     changed.identity = "1:2:3:5";
     CHECK(key(RunSpec{}, facts, changed) != base);
     RunSpec bound;
-    bound.binds = {{"/lustre/data", "/data", false, false, "x"}};
+    bound.mounts.binds = {{"/lustre/data", "/data", false, false, "x"}};
     CHECK(key(bound, facts, squashfs_image()) != base);
     RunSpec named;
     named.session_name = "mine";

@@ -13,7 +13,7 @@ namespace {
 BindSpec bind_of(const std::string& text) {
     RunOptions options;
     options.binds = {{text, "--bind, argument 1"}};
-    return make_run_spec(options).binds.at(0);
+    return make_run_spec(options).mounts.binds.at(0);
 }
 
 std::string error_of(const RunOptions& options) {
@@ -52,13 +52,14 @@ TEST_CASE("a malformed bind is refused with its origin") {
 
 TEST_CASE("a setting has a value or takes the host's") {
     RunOptions options;
-    options.env = {{"A=b=c", "x"}, {"B", "x"}, {"C=", "x"}};
+    using Kind = EnvChange::Kind;
+    options.env = {{Kind::set, {"A=b=c", "x"}}, {Kind::set, {"B", "x"}}, {Kind::set, {"C=", "x"}}};
     const RunSpec spec = make_run_spec(options);
-    CHECK(spec.env[0].name == "A");
-    CHECK(spec.env[0].value == "b=c");
-    CHECK_FALSE(spec.env[1].value.has_value());
-    CHECK(spec.env[2].value == "");
-    options.env = {{"=x", "--set-env, argument 1"}};
+    CHECK(spec.env.settings[0].name == "A");
+    CHECK(spec.env.settings[0].value == "b=c");
+    CHECK_FALSE(spec.env.settings[1].value.has_value());
+    CHECK(spec.env.settings[2].value == "");
+    options.env = {{Kind::set, {"=x", "--env, argument 1"}}};
     CHECK_THAT(error_of(options), ContainsSubstring("the variable has no name"));
 }
 
@@ -71,4 +72,14 @@ TEST_CASE("sessions and directories") {
     CHECK(make_run_spec(options).session_name == "mine");
     options.directory = "not/absolute";
     CHECK_THAT(error_of(options), ContainsSubstring("--cd"));
+}
+
+TEST_CASE("durations have units") {
+    CHECK(parse_duration_ms("1.5", "--timeout") == 1500);
+    CHECK(parse_duration_ms("90s", "--timeout") == 90'000);
+    CHECK(parse_duration_ms("2h", "--timeout") == 7'200'000);
+    CHECK(parse_duration_ms("1d", "--timeout") == 86'400'000);
+    const char* text = GENERATE("", "-1", "abc", "1x", "inf", "nan", "1e300", "5 s");
+    CAPTURE(text);
+    CHECK_THROWS_AS(parse_duration_ms(text, "--timeout"), Error);
 }

@@ -1,0 +1,35 @@
+// What a request mounts: binds, data packs, write mode.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "slipway/runtime/run.hpp"
+
+namespace slipway::runtime {
+
+struct BindSpec {
+    std::string source;       ///< on the host, absolute
+    std::string destination;  ///< inside, absolute and clean
+    bool read_only = false;
+    bool optional = false;  ///< no error when the source is not there
+    std::string origin;
+};
+
+struct MountSpec {
+    std::vector<BindSpec> binds;
+    std::vector<BindSpec> data;  ///< squashfs files, served and mounted read-only
+    bool write = false;
+    std::optional<std::string> overlay_directory;  ///< absolute
+    std::optional<std::string> overlay_tmpfs;  ///< size as mount(8) takes it, "" for the default
+    bool private_tmp = false;
+    bool home = false;
+    std::optional<std::string> stage;  ///< "auto": choose
+};
+
+/// Throws: Error(usage) with the origin of what cannot be understood, Error(conflict) for options
+/// that exclude each other.
+MountSpec make_mount_spec(const RunOptions& options);
+
+}  // namespace slipway::runtime

@@ -1,0 +1,13 @@
+// Turns what was typed of users and names into types.
+// Must not: look anything up on the host.
+#include "identity_spec.hpp"
+
+namespace slipway::runtime {
+
+IdentitySpec make_identity_spec(const RunOptions& options) {
+    IdentitySpec spec;
+    spec.keep_accounts = options.keep_accounts;
+    return spec;
+}
+
+}  // namespace slipway::runtime
