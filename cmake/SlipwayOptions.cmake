@@ -24,6 +24,10 @@ endif()
 target_include_directories(slipway_options INTERFACE ${PROJECT_SOURCE_DIR}/include)
 target_compile_definitions(slipway_options INTERFACE SLIPWAY_VERSION="${PROJECT_VERSION}" _FILE_OFFSET_BITS=64)
 
+if(SLIPWAY_FAULT_POINTS)
+    target_compile_definitions(slipway_options INTERFACE SLIPWAY_FAULT_POINTS)
+endif()
+
 # slipway_room(NAME DIRECTORY SOURCES... LINK LIBRARIES...): a static library with the room's private headers.
 function(slipway_room name)
     cmake_parse_arguments(ROOM "" "" "SOURCES;LINK" ${ARGN})

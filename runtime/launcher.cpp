@@ -75,24 +75,4 @@ Launcher find_launcher(const std::map<std::string, std::string>& environment, in
     return {"parent", process ? process_key(parent, *process) : std::to_string(parent)};
 }
 
-std::optional<ProcessFacts> read_process(int pid) {
-    std::string text;
-    try {
-        text = read_file(fmt::format("/proc/{}/stat", pid));
-    } catch (const Error&) {
-        return std::nullopt;
-    }
-    const size_t open = text.find('('), close = text.rfind(')');
-    if (open == std::string::npos || close == std::string::npos) return std::nullopt;
-    ProcessFacts process;
-    process.name = text.substr(open + 1, close - open - 1);
-    std::istringstream rest(text.substr(close + 1));
-    std::string field;
-    for (int number = 3; rest >> field; ++number) {  // field 3 is the state
-        if (number == 4) process.parent = std::stoi(field);
-        if (number == 22) process.start_time = field;
-    }
-    return process;
-}
-
 }  // namespace slipway::runtime

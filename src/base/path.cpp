@@ -3,7 +3,6 @@
 #include "slipway/base/path.hpp"
 
 #include <fmt/format.h>
-#include <pwd.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,6 +12,7 @@
 
 #include "slipway/base/error.hpp"
 #include "slipway/base/sys.hpp"
+#include "slipway/base/users.hpp"
 
 namespace slipway {
 namespace {
@@ -118,8 +118,8 @@ std::optional<std::string> find_program(const std::string& name, std::string_vie
 
 std::string home_directory() {
     if (const char* home = std::getenv("HOME"); home != nullptr && home[0] == '/') return home;
-    if (const passwd* entry = ::getpwuid(::getuid()); entry != nullptr && entry->pw_dir != nullptr)
-        return entry->pw_dir;
+    if (const auto user = find_user(::getuid()); user && user->home.starts_with('/'))
+        return user->home;
     return "/";
 }
 

@@ -4,7 +4,11 @@
 
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
+#include <linux/unix_diag.h>
 #include <poll.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -51,6 +55,31 @@ struct flock byte_lock(off_t offset) {
     return lock;
 }
 
+struct DiagRequest {
+    nlmsghdr header;
+    unix_diag_req body;
+};
+
+/// The owner in one answer of unix_diag, if the answer is of the socket that is looked for.
+std::optional<uid_t> owner_in(const nlmsghdr* message, const std::string& bound_name) {
+    const auto* body = static_cast<const unix_diag_msg*>(NLMSG_DATA(message));
+    std::optional<uid_t> owner;
+    bool found = false;
+    int left = static_cast<int>(message->nlmsg_len - NLMSG_LENGTH(sizeof *body));
+    for (const auto* attribute = reinterpret_cast<const rtattr*>(body + 1); RTA_OK(attribute, left);
+         attribute = RTA_NEXT(attribute, left)) {
+        const auto* data = static_cast<const char*>(RTA_DATA(attribute));
+        if (attribute->rta_type == UNIX_DIAG_NAME)
+            found = std::string_view(data, RTA_PAYLOAD(attribute)) == bound_name;
+        if (attribute->rta_type == UNIX_DIAG_UID) {
+            uid_t uid = 0;
+            std::memcpy(&uid, data, sizeof uid);
+            owner = uid;
+        }
+    }
+    return found ? owner : std::nullopt;
+}
+
 }  // namespace
 
 UniqueFd listen_abstract(const std::string& name, int backlog) {
@@ -94,6 +123,54 @@ uid_t peer_uid(int socket) {
     if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
         throw SysError("cannot tell a socket's peer", "getsockopt");
     return peer.uid;
+}
+
+std::optional<uid_t> abstract_owner(const std::string& name) {
+    const UniqueFd socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
+    DiagRequest request{};
+    request.header.nlmsg_len = sizeof request;
+    request.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
+    request.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+    request.body.sdiag_family = AF_UNIX;
+    request.body.udiag_states = ~0U;
+    request.body.udiag_show = UDIAG_SHOW_NAME | UDIAG_SHOW_UID;
+    if (::send(socket.get(), &request, sizeof request, 0) < 0) return std::nullopt;
+    const std::string bound_name = std::string(1, '\0') + name;
+    alignas(nlmsghdr) char buffer[32 << 10];
+    while (true) {
+        const ssize_t size = ::recv(socket.get(), buffer, sizeof buffer, 0);
+        if (size < 0 && errno == EINTR) continue;
+        if (size <= 0) return std::nullopt;
+        auto left = static_cast<unsigned>(size);
+        for (const auto* message = reinterpret_cast<const nlmsghdr*>(buffer);
+             NLMSG_OK(message, left); message = NLMSG_NEXT(message, left)) {
+            if (message->nlmsg_type != SOCK_DIAG_BY_FAMILY) return std::nullopt;  // done, or error
+            if (const auto owner = owner_in(message, bound_name)) return owner;
+        }
+    }
+}
+
+UniqueFd epoll_create() {
+    const int fd = ::epoll_create1(EPOLL_CLOEXEC);
+    if (fd < 0) throw SysError("cannot wait for events", "epoll_create1");
+    return UniqueFd(fd);
+}
+
+void epoll_add(int epoll, int fd) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.fd = fd;
+    if (::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) != 0)
+        throw SysError("cannot wait for events", "epoll_ctl");
+}
+
+std::vector<int> epoll_wait(int epoll, int timeout_ms) {
+    epoll_event events[64];
+    const int count = ::epoll_wait(epoll, events, 64, timeout_ms);
+    if (count < 0 && errno != EINTR) throw SysError("cannot wait for events", "epoll_wait");
+    std::vector<int> ready;
+    for (int i = 0; i < count; ++i) ready.push_back(events[i].data.fd);
+    return ready;
 }
 
 void* map_shared(int fd, size_t size, const std::string& subject) {

@@ -17,6 +17,7 @@
 #include "slipway/base/error.hpp"
 #include "slipway/base/file.hpp"
 #include "slipway/base/path.hpp"
+#include "slipway/base/process_facts.hpp"
 #include "slipway/base/sys.hpp"
 
 namespace slipway::image {
@@ -24,16 +25,12 @@ namespace {
 
 constexpr time_t kForeignAgeSeconds = 24 * 3600;
 
-/// The start time of a process in clock ticks since boot (proc(5), stat field 22), or std::nullopt
-/// if there is none of that number.
+/// The start time of a process, or std::nullopt if there is none of that number.
 std::optional<std::string> start_time(const std::string& pid) {
-    auto fd = sys::openat_if_exists(AT_FDCWD, "/proc/" + pid + "/stat", O_RDONLY);
-    if (!fd) return std::nullopt;
-    std::string text = read_all(fd->get(), "/proc/" + pid + "/stat");
-    size_t at = text.rfind(')');  // the name before it may hold anything
-    for (int field = 2; at != std::string::npos && field < 22; ++field) at = text.find(' ', at + 1);
-    if (at == std::string::npos) return std::nullopt;
-    return text.substr(at + 1, text.find(' ', at + 1) - at - 1);
+    int number = 0;
+    std::from_chars(pid.data(), pid.data() + pid.size(), number);
+    const auto process = read_process(number);
+    return process ? std::optional(process->start_time) : std::nullopt;
 }
 
 /// What tells this machine, boot and PID namespace from others.

@@ -7,7 +7,9 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "slipway/base/fd.hpp"
 
@@ -20,6 +22,17 @@ UniqueFd connect_abstract(const std::string& name);
 UniqueFd accept(int listener, std::chrono::steady_clock::time_point deadline);
 /// The user at the other end of a socket, as our user namespace numbers it.
 uid_t peer_uid(int socket);
+
+/// Who owns the unconnected abstract socket of this name, by the kernel's socket diagnosis; a
+/// datagram socket has no peer to ask. std::nullopt when there is none, or the kernel does not tell.
+/// Source: sock_diag(7), UDIAG_SHOW_UID (Linux 5.4).
+std::optional<uid_t> abstract_owner(const std::string& name);
+
+/// An epoll(7) instance; and a descriptor that it watches for input, known by its number.
+UniqueFd epoll_create();
+void epoll_add(int epoll, int fd);
+/// The watched descriptors with input or an end; none after `timeout_ms` (-1: no limit).
+std::vector<int> epoll_wait(int epoll, int timeout_ms);
 
 /// Map the first `size` bytes, readable and writable, shared.
 void* map_shared(int fd, size_t size, const std::string& subject);
