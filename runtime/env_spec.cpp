@@ -26,6 +26,7 @@ EnvSetting parse_setting(const Typed& typed) {
 
 EnvSpec make_env_spec(const RunOptions& options) {
     EnvSpec spec;
+    spec.exact = options.exact_env;
     for (const auto& change : options.env) spec.settings.push_back(parse_setting(change.typed));
     return spec;
 }

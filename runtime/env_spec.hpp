@@ -19,6 +19,7 @@ struct EnvSpec {
     std::vector<EnvSetting> settings;
     bool clean = false;
     bool keep = false;
+    std::optional<std::vector<std::string>> exact;  ///< "K=V": all of it, taken as it is
 };
 
 /// Throws: Error(usage) with the origin of what cannot be understood.

@@ -108,6 +108,14 @@ const DroppedVariable* find_dropped(const std::string& name) {
     return nullptr;
 }
 
+namespace {
+
+std::vector<std::string> as_strings(const Environment& environment) {
+    std::vector<std::string> strings;
+    for (const auto& [name, value] : environment) strings.push_back(name + "=" + value);
+    return strings;
+}
+
 Environment apply_settings(const RunSpec& spec, const Environment& host, Environment environment) {
     for (const auto& setting : spec.env.settings) {
         if (setting.value)
@@ -118,8 +126,17 @@ Environment apply_settings(const RunSpec& spec, const Environment& host, Environ
     return environment;
 }
 
-Environment plan_environment(const RunSpec& spec, const Environment& host,
-                             const image::ImageConfig& config, const Visible& visible) {
+}  // namespace
+
+std::vector<std::string> plan_host_environment(const RunSpec& spec, const Environment& host) {
+    if (spec.env.exact) return *spec.env.exact;
+    return as_strings(apply_settings(spec, host, host));
+}
+
+std::vector<std::string> plan_environment(const RunSpec& spec, const Environment& host,
+                                          const image::ImageConfig& config,
+                                          const Visible& visible) {
+    if (spec.env.exact) return *spec.env.exact;
     Environment environment;
     for (const auto& [name, value] : host)
         if (find_dropped(name) == nullptr) environment.emplace(name, value);
@@ -134,7 +151,7 @@ Environment plan_environment(const RunSpec& spec, const Environment& host,
     }
     if (std::string& path = environment["PATH"]; !has_component(path, "/bin"))
         path += path.empty() ? "/bin" : ":/bin";
-    return apply_settings(spec, host, std::move(environment));
+    return as_strings(apply_settings(spec, host, std::move(environment)));
 }
 
 }  // namespace slipway::runtime

@@ -27,10 +27,10 @@ const DroppedVariable* find_dropped(const std::string& name);
 /// Tells whether a host path is seen at the same place inside.
 using Visible = std::function<bool(const std::string& host_path)>;
 
-/// Plan the environment; pure.
-Environment plan_environment(const RunSpec& spec, const Environment& host,
-                             const image::ImageConfig& config, const Visible& visible);
-/// Apply --set-env alone, for the host as image.
-Environment apply_settings(const RunSpec& spec, const Environment& host, Environment environment);
+/// Plan the environment of a command in an image, as "K=V", sorted; pure.
+std::vector<std::string> plan_environment(const RunSpec& spec, const Environment& host,
+                                          const image::ImageConfig& config, const Visible& visible);
+/// The same for a command of the host itself: what it has, and the changes asked for.
+std::vector<std::string> plan_host_environment(const RunSpec& spec, const Environment& host);
 
 }  // namespace slipway::runtime

@@ -7,6 +7,7 @@ namespace slipway::runtime {
 IdentitySpec make_identity_spec(const RunOptions& options) {
     IdentitySpec spec;
     spec.keep_accounts = options.keep_accounts;
+    spec.ignore_image_user = options.ignore_image_user;
     return spec;
 }
 

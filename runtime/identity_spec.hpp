@@ -13,6 +13,7 @@ struct IdentitySpec {
     std::optional<uint32_t> uid, gid;  ///< absent: the caller's
     std::string hostname;              ///< "": the host's
     bool keep_accounts = false;        ///< passwd and group of the image stay as they are
+    bool ignore_image_user = false;    ///< the image's USER does not count
 };
 
 /// Throws: Error(usage), Error(conflict).

@@ -7,6 +7,7 @@
 #include "accounts.hpp"
 #include "default_binds.hpp"
 #include "environment.hpp"
+#include "plan_command.hpp"
 #include "slipway/base/digest.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/path.hpp"
@@ -96,21 +97,6 @@ Visible visible_through(const std::vector<MountStep>& mounts) {
     };
 }
 
-/// As podman has it: the words after the image take the place of CMD, ENTRYPOINT stays unless
-/// --entrypoint takes its place, and then CMD counts no more.
-std::vector<std::string> plan_command(const RunSpec& spec, const image::ImageConfig& config) {
-    auto argv = spec.entrypoint.value_or(config.entrypoint);
-    if (!spec.command.empty())
-        argv.insert(argv.end(), spec.command.begin(), spec.command.end());
-    else if (!spec.entrypoint)
-        argv.insert(argv.end(), config.cmd.begin(), config.cmd.end());
-    if (argv.empty())
-        throw Error(ErrorKind::usage, "there is no command to run")
-            .note("the image has neither ENTRYPOINT nor CMD")
-            .hint("name a command after the image: slipway run IMAGE -- COMMAND");
-    return argv;
-}
-
 /// One user, one host, one image in one state, the same mounts, one job step: one session.
 std::string session_key(const RunSpec& spec, const HostFacts& facts, const RunnableImage& image,
                         const RunPlan& plan) {
@@ -134,8 +120,7 @@ RunPlan plan_on_host(const RunSpec& spec, const HostFacts& facts, RunPlan plan) 
         plan.mounts.insert(plan.mounts.begin(), root);
         plan.namespaces = {"user", "mount"};
     }
-    for (const auto& [name, value] : apply_settings(spec, facts.environment, facts.environment))
-        plan.environment.push_back(name + "=" + value);
+    plan.environment = plan_host_environment(spec, facts.environment);
     plan.working_directory = spec.directory.value_or(facts.working_directory);
     return plan;
 }
@@ -170,9 +155,8 @@ RunPlan plan_run(const RunSpec& spec, const HostFacts& facts, const RunnableImag
     const auto files = {account_step("/etc/passwd", passwd_lines(facts, home)),
                         account_step("/etc/group", group_lines(facts))};
     plan.mounts.insert(plan.mounts.begin() + static_cast<std::ptrdiff_t>(files_at), files);
-    for (const auto& [name, value] :
-         plan_environment(spec, facts.environment, image.config, visible_through(plan.mounts)))
-        plan.environment.push_back(name + "=" + value);
+    plan.environment =
+        plan_environment(spec, facts.environment, image.config, visible_through(plan.mounts));
     plan.working_directory =
         spec.directory.value_or(image.config.working_dir.empty() ? "/" : image.config.working_dir);
     plan.session_key = session_key(spec, facts, image, plan);

@@ -38,11 +38,16 @@ struct RunOptions {
     std::vector<EnvChange> env;             ///< --env, --env-file, --unset-env
     bool clean_env = false;                 ///< nothing of the host but what a launcher needs
     bool keep_env = false;                  ///< everything of the host
-    std::optional<std::string> directory;   ///< --cd
-    bool write = false;                     ///< --write: a directory image read-write
-    std::optional<std::string> overlay;     ///< --overlay: "tmpfs[=SIZE]" or a directory
-    bool private_tmp = false;               ///< --private-tmp: a tmpfs on /tmp
-    bool home = false;                      ///< --home: the home directory, at its own path
+    /// "K=V": the whole environment, taken as it is; nothing else is said of it then (the ch-run
+    /// front)
+    std::optional<std::vector<std::string>> exact_env;
+    bool replace_entrypoint = false;  ///< COMMAND takes the place of ENTRYPOINT and CMD (ch-run)
+    bool ignore_image_user = false;   ///< the image's USER does not count (ch-run)
+    std::optional<std::string> directory;  ///< --cd
+    bool write = false;                    ///< --write: a directory image read-write
+    std::optional<std::string> overlay;    ///< --overlay: "tmpfs[=SIZE]" or a directory
+    bool private_tmp = false;              ///< --private-tmp: a tmpfs on /tmp
+    bool home = false;                     ///< --home: the home directory, at its own path
     bool keep_accounts = false;           ///< --no-passwd: the image's passwd and group as they are
     bool root = false;                    ///< --root: uid and gid 0 inside
     std::optional<std::string> user;      ///< --user NAME|UID[:GROUP|GID]

@@ -13,7 +13,10 @@ const Visible kNothing = [](const std::string&) { return false; };
 
 Environment environment_of(const Environment& host, const image::ImageConfig& config = {},
                            const RunSpec& spec = {}, const Visible& visible = kNothing) {
-    return plan_environment(spec, host, config, visible);
+    Environment environment;
+    for (const std::string& entry : plan_environment(spec, host, config, visible))
+        environment.emplace(entry.substr(0, entry.find('=')), entry.substr(entry.find('=') + 1));
+    return environment;
 }
 
 }  // namespace
@@ -64,12 +67,23 @@ TEST_CASE("HOME and TMPDIR stay where they are seen inside") {
 TEST_CASE("settings come last, in order, and may bring a dropped variable back") {
     RunSpec spec;
     spec.env.settings = {{"A", "1", ""},
-                {"A", "2", ""},
-                {"LD_LIBRARY_PATH", std::nullopt, ""},
-                {"ABSENT", std::nullopt, ""}};
+                         {"A", "2", ""},
+                         {"LD_LIBRARY_PATH", std::nullopt, ""},
+                         {"ABSENT", std::nullopt, ""}};
     const Environment host{{"A", "0"}, {"LD_LIBRARY_PATH", "/host/lib"}};
     const Environment planned = environment_of(host, {}, spec);
     CHECK(planned.at("A") == "2");
     CHECK(planned.at("LD_LIBRARY_PATH") == "/host/lib");
     CHECK(planned.count("ABSENT") == 0);
+}
+
+TEST_CASE("an exact environment is taken as it is") {
+    RunSpec spec;
+    spec.env.exact = {{"B=2", "A=1"}};
+    spec.env.settings = {{"C", "3", ""}};
+    image::ImageConfig config;
+    config.env = {"PATH=/image"};
+    const std::vector<std::string> wanted{"B=2", "A=1"};
+    CHECK(plan_environment(spec, {{"LANG", "C"}}, config, kNothing) == wanted);
+    CHECK(plan_host_environment(spec, {{"LANG", "C"}}) == wanted);
 }

@@ -72,8 +72,8 @@ TEST_CASE("the plan of a squashfs image under Slurm") {
 TEST_CASE("the plan of a directory with binds, settings and --write") {
     RunSpec spec = spec_of({"train", "--fast"});
     spec.mounts.binds = {{"/lustre/data", "/data", true, false, "--bind, argument 1"},
-                  {"/home/mara", "/home/mara", false, false, "--bind, argument 2"},
-                  {"/not/there", "/x", false, true, "--bind, argument 3"}};
+                         {"/home/mara", "/home/mara", false, false, "--bind, argument 2"},
+                         {"/not/there", "/x", false, true, "--bind, argument 3"}};
     spec.env.settings = {{"OMP_NUM_THREADS", "4", "--set-env, argument 1"}};
     spec.directory = "/data";
     spec.mounts.write = true;
@@ -105,6 +105,11 @@ TEST_CASE("a command replaces CMD, and --entrypoint both; without any of them th
           std::vector<std::string>{"/opt/digits/bin/start", "--help"});
     CHECK(plan_run(spec_of({"ls"}), cluster_node(), squashfs_image()).argv ==
           std::vector<std::string>{"/opt/digits/bin/start", "ls"});
+    RunSpec front = spec_of({"ls"});
+    front.replace_entrypoint = true;
+    CHECK(plan_run(front, cluster_node(), squashfs_image()).argv == std::vector<std::string>{"ls"});
+    front.command.clear();
+    CHECK(plan_run(front, cluster_node(), squashfs_image()).argv.size() == 2);
     RunSpec own = spec_of({"ls"});
     own.entrypoint = std::vector<std::string>{};
     CHECK(plan_run(own, cluster_node(), squashfs_image()).argv == std::vector<std::string>{"ls"});
