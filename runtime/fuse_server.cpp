@@ -51,6 +51,7 @@ UniqueFd open_fuse(const std::string& image) {
     image::SquashfsServerOptions options;
     options.fuse_fd = fuse.get();
     options.image_fd = image.get();
+    options.image_offset_bytes = plan.mounts.front().image_offset_bytes;
     options.subject = plan.mounts.front().source;
     options.show_uid = plan.uid_inside;
     options.show_gid = plan.gid_inside;
@@ -103,7 +104,7 @@ void become_background(const char* name, const std::vector<int>& kept) {
 FuseServer start_fuse_server(const RunPlan& plan) {
     const std::string& path = plan.mounts.front().source;
     const UniqueFd image = sys::open(path, O_RDONLY);
-    image::check_squashfs(image.get(), path);
+    image::check_squashfs(image.get(), path, plan.mounts.front().image_offset_bytes);
     FuseServer server;
     server.fuse_fd = open_fuse(path);
     auto [start_reader, start_writer] = sys::socketpair(SOCK_STREAM);

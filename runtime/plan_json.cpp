@@ -45,6 +45,7 @@ Json to_json(const MountStep& step) {
                  {"read_only", step.read_only}, {"if_missing", name_of(step.if_missing)},
                  {"recursive", step.recursive}, {"origin", step.origin}};
     if (!step.source.empty()) json["source"] = step.source;
+    if (step.image_offset_bytes != 0) json["image_offset_bytes"] = step.image_offset_bytes;
     if (!step.options.empty()) json["options"] = step.options;
     if (!step.content.empty()) json["content"] = step.content;
     if (step.merge) json["merge"] = true;

@@ -39,6 +39,7 @@ MountStep image_step(const RunSpec& spec, const RunnableImage& image) {
     step.kind =
         image.kind == RunnableImage::Kind::squashfs ? Kind::image_squashfs : Kind::image_directory;
     step.source = image.path;
+    step.image_offset_bytes = image.offset_bytes;
     step.destination = "/";
     step.read_only = !spec.mounts.write;
     step.origin = "image";

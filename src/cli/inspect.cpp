@@ -6,9 +6,9 @@
 
 #include "command.hpp"
 #include "slipway/base/error.hpp"
+#include "slipway/base/log.hpp"
 #include "slipway/base/path.hpp"
 #include "slipway/base/progress.hpp"
-#include "slipway/base/sys.hpp"
 #include "slipway/image/convert.hpp"
 
 namespace slipway::cli {
@@ -31,14 +31,14 @@ Json layer_list(const image::OciImage& image) {
 }
 
 Json facts_of_squashfs(const image::ImageRef& ref) {
-    const UniqueFd fd = sys::open(ref.path, O_RDONLY);
-    const auto info = image::check_squashfs(fd.get(), ref.path);
-    Json facts{{"compressor", info.codec},
-               {"block_size_bytes", info.block_size_bytes},
-               {"inodes", info.inodes},
-               {"size_bytes", info.bytes_used}};
-    if (const auto config = image::read_squashfs_config(fd.get(), ref.path))
-        facts["config"] = image::config_to_json(*config);
+    const auto file = image::open_squashfs_file(ref);
+    for (const auto& warning : file.warnings) log::warning("{}", warning);
+    Json facts{{"compressor", file.info.codec},
+               {"block_size_bytes", file.info.block_size_bytes},
+               {"inodes", file.info.inodes},
+               {"size_bytes", file.info.bytes_used}};
+    if (file.offset_bytes != 0) facts["offset_bytes"] = file.offset_bytes;
+    if (file.config) facts["config"] = image::config_to_json(*file.config);
     return facts;
 }
 
@@ -53,6 +53,7 @@ Json facts_of(const image::ImageRef& ref, const std::string& store) {
     Json facts;
     switch (ref.kind) {
         case image::RefKind::squashfs:
+        case image::RefKind::sif:
             facts = facts_of_squashfs(ref);
             break;
         case image::RefKind::directory:

@@ -96,7 +96,8 @@ struct Source {
 Source open_source(const std::string& text, const Store& store) {
     ImageRef ref = parse_image_ref(text);
     Source source;
-    if (ref.kind == RefKind::directory || ref.kind == RefKind::squashfs) {
+    if (ref.kind == RefKind::directory || ref.kind == RefKind::squashfs ||
+        ref.kind == RefKind::sif) {
         source.tree = open_tree_image(ref);
     } else {
         source.layered = open_layered(ref, store);
@@ -243,12 +244,6 @@ OciImage open_layered(const ImageRef& ref, const Store& store) {
                 .hint(
                     "copy the image to an OCI layout or a docker archive, for example with "
                     "skopeo, and use oci:DIR or docker-archive:FILE");
-        case RefKind::sif:
-            throw Error(ErrorKind::unsupported,
-                        fmt::format("cannot read the SIF file {}", slipway::quoted(ref.text)))
-                .hint(
-                    "unpack it with \"apptainer build --sandbox DIR FILE.sif\" and use the "
-                    "directory");
         default:
             break;
     }

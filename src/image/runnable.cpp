@@ -2,6 +2,7 @@
 // Must not: mount anything.
 #include <fmt/core.h>
 
+#include "oci_model.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/file.hpp"
 #include "slipway/base/log.hpp"
@@ -45,6 +46,20 @@ std::string squashfs_of(const OciImage& image, const ImageRef& ref, const Store&
     return path;
 }
 
+/// Refuse what this machine cannot execute, unless the kernel was told how to (binfmt_misc).
+void require_architecture(const std::string& architecture, const ImageRef& ref) {
+    const std::string ours = host_platform().substr(std::string_view("linux/").size());
+    if (architecture.empty() || architecture == ours || (architecture == "386" && ours == "amd64"))
+        return;
+    const std::string machine = architecture == "arm64"   ? "aarch64"
+                                : architecture == "amd64" ? "x86_64"
+                                                          : architecture;
+    if (sys::stat_if_exists(AT_FDCWD, "/proc/sys/fs/binfmt_misc/qemu-" + machine)) return;
+    throw Error(ErrorKind::unsupported, fmt::format("{} is an image for {}, and this machine is {}",
+                                                    slipway::quoted(ref.text), architecture, ours))
+        .hint(fmt::format("build or pull the image for {}", ours));
+}
+
 }  // namespace
 
 RunnableImage make_runnable(const ImageRef& ref, const std::string& store_directory) {
@@ -59,12 +74,15 @@ RunnableImage make_runnable(const ImageRef& ref, const std::string& store_direct
             runnable.path = absolute_path(ref.path);
             runnable.config = read_directory_config(runnable.path);
             break;
-        case RefKind::squashfs: {
+        case RefKind::squashfs:
+        case RefKind::sif: {
+            SquashfsFile file = open_squashfs_file(ref);
+            require_architecture(file.architecture, ref);
+            for (const std::string& warning : file.warnings) log::warning("{}", warning);
             runnable.kind = RunnableImage::Kind::squashfs;
             runnable.path = absolute_path(ref.path);
-            UniqueFd fd = sys::open(runnable.path, O_RDONLY);
-            check_squashfs(fd.get(), ref.path);
-            runnable.config = read_squashfs_config(fd.get(), ref.path).value_or(ImageConfig());
+            runnable.offset_bytes = file.offset_bytes;
+            runnable.config = std::move(file.config).value_or(ImageConfig());
             break;
         }
         default: {

@@ -2,8 +2,12 @@
 // Must not: write.
 #include "tree_source.hpp"
 
+#include <fmt/core.h>
 #include <unistd.h>
 
+#include "sif.hpp"
+#include "slipway/base/error.hpp"
+#include "slipway/base/log.hpp"
 #include "slipway/base/path.hpp"
 #include "slipway/base/sys.hpp"
 
@@ -42,6 +46,30 @@ ImageConfig read_directory_config(const std::string& directory) {
     return config_from_json(parse_json(*text, subject), subject);
 }
 
+SquashfsFile open_squashfs_file(const ImageRef& ref) {
+    SquashfsFile file;
+    file.fd = sys::open(ref.path, O_RDONLY);
+    if (ref.kind != RefKind::sif) {
+        file.info = check_squashfs(file.fd.get(), ref.path);
+        file.config = read_squashfs_config(file.fd.get(), ref.path);
+        return file;
+    }
+    const SifRoot root = find_sif_root(file.fd.get(), ref.path);
+    file.offset_bytes = root.offset_bytes;
+    file.info = check_squashfs(file.fd.get(), ref.path, root.offset_bytes);
+    if (file.info.bytes_used > root.size_bytes) {
+        throw Error(ErrorKind::invalid_image,
+                    fmt::format("the SIF file {} is damaged: its root file system is larger than "
+                                "its partition",
+                                slipway::quoted(ref.path)))
+            .hint("copy or build the image again and compare checksums (sha256sum)");
+    }
+    file.architecture = root.architecture;
+    file.warnings = root.warnings;
+    file.config = read_sif_config(file.fd.get(), root, ref.path, file.warnings);
+    return file;
+}
+
 TreeImage open_tree_image(const ImageRef& ref) {
     TreeImage image;
     std::string path = absolute_path(ref.path);
@@ -52,11 +80,12 @@ TreeImage open_tree_image(const ImageRef& ref) {
         };
         return image;
     }
-    UniqueFd fd = sys::open(path, O_RDONLY);
-    check_squashfs(fd.get(), ref.path);
-    image.config = read_squashfs_config(fd.get(), ref.path).value_or(ImageConfig());
-    image.open = [path] {
-        return std::make_unique<WithoutConfig>(open_squashfs(sys::open(path, O_RDONLY), path));
+    SquashfsFile file = open_squashfs_file(ref);
+    for (const std::string& warning : file.warnings) log::warning("{}", warning);
+    image.config = file.config.value_or(ImageConfig());
+    image.open = [path, offset = file.offset_bytes] {
+        return std::make_unique<WithoutConfig>(
+            open_squashfs(sys::open(path, O_RDONLY), path, offset));
     };
     return image;
 }

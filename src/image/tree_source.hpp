@@ -12,8 +12,8 @@ struct TreeImage {
     ImageConfig config;
 };
 
-/// Open a directory or squashfs reference. In a directory the calling user's files become root's,
-/// as an ordinary user's tree is meant; other owners stay.
+/// Open a directory, squashfs or SIF reference. In a directory the calling user's files become
+/// root's, as an ordinary user's tree is meant; other owners stay.
 TreeImage open_tree_image(const ImageRef& ref);
 
 /// The config document of an image directory; an empty config if there is none.

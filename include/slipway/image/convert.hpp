@@ -24,21 +24,35 @@ struct ConvertReport {
 ConvertReport convert(const std::string& source, const std::string& destination, const Store& store,
                       const SquashfsOptions& options);
 
-/// Write an image's layers as a squashfs file; each layer's compressed blocks are kept in the store's
-/// packs/, so that a layer is compressed once.
+/// Write an image's layers as a squashfs file; each layer's compressed blocks are kept in the
+/// store's packs/, so that a layer is compressed once.
 SquashfsReport write_squashfs(const OciImage& image, const std::string& output, const Store& store,
                               SquashfsOptions options = {});
+
+/// A squashfs that can be read: a file, or the root partition of a SIF.
+struct SquashfsFile {
+    UniqueFd fd;
+    uint64_t offset_bytes = 0;  ///< where in the file the squashfs begins
+    SquashfsInfo info;
+    std::optional<ImageConfig> config;  ///< of a SIF without one of ours: from /.singularity.d
+    std::string architecture;           ///< as a SIF says it, in OCI's words; else ""
+    std::vector<std::string> warnings;  ///< what the file holds and will not be seen
+};
+/// Open a reference of kind squashfs or SIF and check it. Throws: Error(invalid_image),
+/// Error(unsupported).
+SquashfsFile open_squashfs_file(const ImageRef& ref);
 
 /// What the runtime mounts.
 struct RunnableImage {
     enum class Kind { host, directory, squashfs } kind = Kind::directory;
-    std::string path;      ///< absolute
-    ImageConfig config;    ///< empty when the image has none
+    std::string path;           ///< absolute
+    uint64_t offset_bytes = 0;  ///< of a squashfs inside a SIF file
+    ImageConfig config;         ///< empty when the image has none
     std::string identity;  ///< device and inode; of a file also size and mtime: changes with it
 };
 /// Find or make the runnable form: a stored name or layout becomes a squashfs in the store, once,
-/// under a lock. The store (`store_directory`, as Store::open takes it) is opened for those only: the host, a
-/// directory and a squashfs file need none.
+/// under a lock. The store (`store_directory`, as Store::open takes it) is opened for those only:
+/// the host, a directory and a squashfs file need none.
 RunnableImage make_runnable(const ImageRef& ref, const std::string& store_directory = {});
 
 }  // namespace slipway::image

@@ -37,8 +37,8 @@ struct SquashfsReport {
 /// Opens one layer's stream of entries; called once, base first.
 using LayerOpener = std::function<std::unique_ptr<EntrySource>()>;
 
-/// A layer and what identifies its contents, as the start of a file name (the hexadecimal diff id; "":
-/// do not keep its pack).
+/// A layer and what identifies its contents, as the start of a file name (the hexadecimal diff id;
+/// "": do not keep its pack).
 struct LayerInput {
     std::string key;
     LayerOpener open;
@@ -65,19 +65,24 @@ struct SquashfsInfo {
     uint64_t bytes_used = 0;
     int64_t modified = 0;
 };
+/// In all four `offset_bytes` is where in the file the squashfs begins: 0, or a SIF's partition.
 /// Throws: Error(invalid_image) with the reason: no squashfs, truncated, damaged.
-SquashfsInfo check_squashfs(int fd, const std::string& subject);
+SquashfsInfo check_squashfs(int fd, const std::string& subject, uint64_t offset_bytes = 0);
 /// The config document inside, or std::nullopt for a squashfs without one.
-std::optional<ImageConfig> read_squashfs_config(int fd, const std::string& subject);
+std::optional<ImageConfig> read_squashfs_config(int fd, const std::string& subject,
+                                                uint64_t offset_bytes = 0);
 /// A whole small file from inside (links not followed); std::nullopt if it is not there.
 std::optional<std::string> read_squashfs_file(int fd, const std::string& path,
-                                              const std::string& subject);
+                                              const std::string& subject,
+                                              uint64_t offset_bytes = 0);
 /// Walk a squashfs as a stream of entries (for conversion back).
-std::unique_ptr<EntrySource> open_squashfs(UniqueFd fd, const std::string& subject);
+std::unique_ptr<EntrySource> open_squashfs(UniqueFd fd, const std::string& subject,
+                                           uint64_t offset_bytes = 0);
 
 struct SquashfsServerOptions {
     int fuse_fd = -1;   ///< an open /dev/fuse that is or will be mounted; owned by the caller
     int image_fd = -1;  ///< the squashfs file
+    uint64_t image_offset_bytes = 0;  ///< where in it the squashfs begins
     std::string subject;
     /// Show every file as this user's (overlay over FUSE needs mapped owners): an id of the user
     /// namespace in which /dev/fuse is mounted, so 0 where the caller is mapped to root.

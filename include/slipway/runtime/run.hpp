@@ -76,7 +76,8 @@ struct MountStep {
     } kind = Kind::bind;
     enum class IfMissing { fail, skip, create } if_missing = IfMissing::fail;
     std::string source;
-    std::string destination;  ///< inside, absolute
+    uint64_t image_offset_bytes = 0;  ///< of an image: where in `source` the squashfs begins (SIF)
+    std::string destination;          ///< inside, absolute
     bool read_only = false;
     bool recursive = true;
     std::string options;  ///< tmpfs and overlay options

@@ -8,7 +8,6 @@
 #include <mutex>
 
 #include "decompress.hpp"
-#include "slipway/base/sys.hpp"
 
 namespace slipway::image::squashfs {
 namespace {
@@ -37,7 +36,7 @@ Metadata::Ptr Metadata::load(uint64_t position) const {
     const size_t want = std::min<uint64_t>(sizeof raw, super_.bytes_used - position);
     size_t got = 0;
     while (got < want) {
-        const size_t n = sys::pread(fd_, raw + got, want - got, position + got, subject_);
+        const size_t n = file_.read(raw + got, want - got, position + got, subject_);
         if (n == 0) throw damaged(subject_, "the file became shorter while it was read");
         got += n;
     }

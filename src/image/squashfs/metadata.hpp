@@ -21,8 +21,8 @@ struct MetadataCursor {
 /// All threads may read at once.
 class Metadata {
  public:
-    Metadata(int fd, const std::string& subject, const Superblock& super)
-        : fd_(fd), subject_(subject), super_(super) {}
+    Metadata(const ImageFile& file, const std::string& subject, const Superblock& super)
+        : file_(file), subject_(subject), super_(super) {}
     /// Copy bytes and move the cursor behind them. Throws: Error(invalid_image) when they are not
     /// there.
     void read(MetadataCursor& cursor, void* data, size_t size_bytes);
@@ -38,7 +38,7 @@ class Metadata {
     Ptr get(uint64_t position);
     Ptr load(uint64_t position) const;
 
-    int fd_;
+    ImageFile file_;
     const std::string& subject_;
     const Superblock& super_;
     std::shared_mutex mutex_;

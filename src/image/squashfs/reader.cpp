@@ -38,11 +38,11 @@ struct Record {
 
 }  // namespace
 
-ImageReader::ImageReader(int fd, const std::string& subject, size_t cache_bytes)
-    : fd_(fd),
+ImageReader::ImageReader(const ImageFile& file, const std::string& subject, size_t cache_bytes)
+    : file_(file),
       subject_(subject),
-      super_(read_superblock(fd, subject)),
-      metadata_(fd_, subject_, super_),
+      super_(read_superblock(file, subject)),
+      metadata_(file_, subject_, super_),
       blocks_(cache_bytes) {
     load_ids();
     load_xattr_ids();

@@ -56,7 +56,7 @@ struct Piece {
 class ImageReader {
  public:
     /// The descriptor stays the caller's and must outlive the reader.
-    ImageReader(int fd, const std::string& subject, size_t cache_bytes = 4u << 20);
+    ImageReader(const ImageFile& file, const std::string& subject, size_t cache_bytes = 4u << 20);
 
     const Superblock& super() const { return super_; }
     const std::string& subject() const { return subject_; }
@@ -99,7 +99,7 @@ class ImageReader {
     BlockPlace fragment(uint32_t index) const;
     BlockPtr block(const BlockPlace& place, size_t at_least_bytes) const;
 
-    int fd_;
+    ImageFile file_;
     std::string subject_;
     Superblock super_;
     mutable Metadata metadata_;

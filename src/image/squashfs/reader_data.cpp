@@ -7,7 +7,6 @@
 
 #include "decompress.hpp"
 #include "reader.hpp"
-#include "slipway/base/sys.hpp"
 
 namespace slipway::image::squashfs {
 namespace {
@@ -20,10 +19,11 @@ constexpr size_t kLargestXattr = 65536;  // XATTR_SIZE_MAX and XATTR_LIST_MAX of
 constexpr uint32_t kMostXattrs = 65536 / 8;
 constexpr uint16_t kElsewhere = 256;
 
-void read_exactly(int fd, void* data, size_t size, uint64_t offset, const std::string& subject) {
+void read_exactly(const ImageFile& file, void* data, size_t size, uint64_t offset,
+                  const std::string& subject) {
     auto* to = static_cast<uint8_t*>(data);
     while (size > 0) {
-        const size_t n = sys::pread(fd, to, size, offset, subject);
+        const size_t n = file.read(to, size, offset, subject);
         if (n == 0) throw damaged(subject, "the file became shorter while it was read");
         to += n;
         offset += n;
@@ -32,13 +32,13 @@ void read_exactly(int fd, void* data, size_t size, uint64_t offset, const std::s
 }
 
 /// A table's list of metadata blocks.
-std::vector<uint64_t> read_index(int fd, uint64_t start, uint64_t entries, size_t each,
-                                 const Superblock& super, const std::string& subject) {
+std::vector<uint64_t> read_index(const ImageFile& file, uint64_t start, uint64_t entries,
+                                 size_t each, const Superblock& super, const std::string& subject) {
     const uint64_t count = (entries * each + 8191) / 8192;
     if (start > super.bytes_used || count * 8 > super.bytes_used - start)
         throw damaged(subject, "a table lies outside the file");
     std::vector<uint8_t> raw(count * 8);
-    read_exactly(fd, raw.data(), raw.size(), start, subject);
+    read_exactly(file, raw.data(), raw.size(), start, subject);
     std::vector<uint64_t> index(count);
     for (size_t i = 0; i < count; ++i) index[i] = le64(raw.data() + i * 8);
     return index;
@@ -57,7 +57,7 @@ struct ImageReader::FileMap {
 };
 
 void ImageReader::load_ids() {
-    const auto index = read_index(fd_, super_.id_table, super_.ids, 4, super_, subject_);
+    const auto index = read_index(file_, super_.id_table, super_.ids, 4, super_, subject_);
     std::vector<uint8_t> raw(super_.ids * 4u);
     for (size_t i = 0; i < index.size(); ++i) {
         MetadataCursor cursor{index[i], 0};
@@ -68,16 +68,16 @@ void ImageReader::load_ids() {
     for (size_t i = 0; i < ids_.size(); ++i) ids_[i] = le32(raw.data() + i * 4);
     if (super_.fragments > 0)
         fragment_index_ =
-            read_index(fd_, super_.fragment_table, super_.fragments, 16, super_, subject_);
+            read_index(file_, super_.fragment_table, super_.fragments, 16, super_, subject_);
 }
 
 void ImageReader::load_xattr_ids() {
     if (super_.xattr_table == kNoTable) return;
     uint8_t head[16];
-    read_exactly(fd_, head, sizeof head, super_.xattr_table, subject_);
+    read_exactly(file_, head, sizeof head, super_.xattr_table, subject_);
     xattr_start_ = le64(head);
     xattr_ids_ = le32(head + 8);
-    xattr_index_ = read_index(fd_, super_.xattr_table + 16, xattr_ids_, 16, super_, subject_);
+    xattr_index_ = read_index(file_, super_.xattr_table + 16, xattr_ids_, 16, super_, subject_);
 }
 
 std::string ImageReader::xattr_value(MetadataCursor& cursor, bool elsewhere) const {
@@ -144,13 +144,13 @@ BlockPtr ImageReader::block(const BlockPlace& place, size_t at_least_bytes) cons
         auto loaded = std::make_shared<Block>();
         loaded->data.reset(new uint8_t[super_.block_size]);
         if (place.word & kStoredAsIs) {
-            read_exactly(fd_, loaded->data.get(), size, place.position, subject_);
+            read_exactly(file_, loaded->data.get(), size, place.position, subject_);
             loaded->size_bytes = size;
             return BlockPtr(loaded);
         }
         thread_local std::vector<uint8_t> packed;
         packed.resize(super_.block_size);
-        read_exactly(fd_, packed.data(), size, place.position, subject_);
+        read_exactly(file_, packed.data(), size, place.position, subject_);
         const auto plain =
             decompress(super_.codec, packed.data(), size, loaded->data.get(), super_.block_size);
         if (!plain)

@@ -40,7 +40,8 @@ const uint8_t kZeros[kLargestReply] = {};
 class Server {
  public:
     explicit Server(const SquashfsServerOptions& options)
-        : options_(options), reader_(options.image_fd, options.subject, kCacheBytes) {
+        : options_(options),
+          reader_({options.image_fd, options.image_offset_bytes}, options.subject, kCacheBytes) {
         if (!S_ISDIR(reader_.root().mode))
             throw squashfs::damaged(options.subject, "its root is no directory");
     }

@@ -42,8 +42,8 @@ EntryType type_of(uint32_t mode) {
 
 class SquashfsSource : public EntrySource {
  public:
-    SquashfsSource(UniqueFd fd, const std::string& subject)
-        : fd_(std::move(fd)), reader_(fd_.get(), subject) {}
+    SquashfsSource(UniqueFd fd, const std::string& subject, uint64_t offset_bytes)
+        : fd_(std::move(fd)), reader_({fd_.get(), offset_bytes}, subject) {}
 
     bool next(Entry& entry) override {
         entry = Entry{};
@@ -146,8 +146,9 @@ class SquashfsSource : public EntrySource {
 
 }  // namespace
 
-std::unique_ptr<EntrySource> open_squashfs(UniqueFd fd, const std::string& subject) {
-    return std::make_unique<SquashfsSource>(std::move(fd), subject);
+std::unique_ptr<EntrySource> open_squashfs(UniqueFd fd, const std::string& subject,
+                                           uint64_t offset_bytes) {
+    return std::make_unique<SquashfsSource>(std::move(fd), subject, offset_bytes);
 }
 
 }  // namespace slipway::image

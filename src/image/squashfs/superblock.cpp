@@ -8,7 +8,6 @@
 #include <cstring>
 
 #include "decompress.hpp"
-#include "slipway/base/sys.hpp"
 
 namespace slipway::image::squashfs {
 namespace {
@@ -77,9 +76,9 @@ Error damaged(const std::string& subject, const std::string& detail) {
         .hint("copy or build the image again and compare checksums (sha256sum)");
 }
 
-Superblock read_superblock(int fd, const std::string& subject) {
+Superblock read_superblock(const ImageFile& file, const std::string& subject) {
     uint8_t bytes[kSuperblockBytes] = {};
-    const size_t got = sys::pread(fd, bytes, sizeof bytes, 0, subject);
+    const size_t got = file.read(bytes, sizeof bytes, 0, subject);
     if (got < 4 || std::memcmp(bytes, "hsqs", 4) != 0)
         throw not_squashfs(subject, got == 0 ? "it is empty" : "its first bytes are not \"hsqs\"");
     if (got < sizeof bytes) throw damaged(subject, fmt::format("it has only {} bytes", got));
@@ -100,7 +99,7 @@ Superblock read_superblock(int fd, const std::string& subject) {
                     fmt::format("{} is compressed with {}, which this build cannot read",
                                 slipway::quoted(subject), codec_name(super.codec)))
             .hint("make it again with: mksquashfs ... -comp zstd");
-    const auto size = static_cast<uint64_t>(sys::fstat(fd, subject).st_size);
+    const uint64_t size = file.size_bytes(subject);
     if (super.bytes_used > size)
         throw Error(ErrorKind::invalid_image,
                     fmt::format("{} is cut off: it has {} bytes of {}", slipway::quoted(subject),

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "image_file.hpp"
 #include "slipway/base/error.hpp"
 
 namespace slipway::image::squashfs {
@@ -33,7 +34,7 @@ struct Superblock {
 };
 
 /// Throws: Error(invalid_image) with the reason and the remedy.
-Superblock read_superblock(int fd, const std::string& subject);
+Superblock read_superblock(const ImageFile& file, const std::string& subject);
 /// An error that says that a squashfs is damaged, and where.
 Error damaged(const std::string& subject, const std::string& detail);
 

@@ -25,7 +25,7 @@ void verify_data(const ImageReader& reader, const InodeInfo& file) {
 }  // namespace
 
 void verify_squashfs(int fd, const std::string& subject, uint32_t inodes) {
-    const ImageReader reader(fd, subject, 0);
+    const ImageReader reader({fd}, subject, 0);
     std::set<uint64_t> seen{reader.super().root};
     std::vector<InodeInfo> directories{reader.root()};
     while (!directories.empty()) {

@@ -1,0 +1,28 @@
+// The bytes of a squashfs, wherever in a file it begins: every read of an image goes through here.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "slipway/base/sys.hpp"
+
+namespace slipway::image::squashfs {
+
+/// A squashfs within an open file: a file of its own (offset 0), or a partition of a SIF. Positions
+/// are those that the squashfs knows. The descriptor stays the caller's.
+struct ImageFile {
+    int fd = -1;
+    uint64_t offset_bytes = 0;
+
+    /// 0 at the end.
+    size_t read(void* data, size_t size, uint64_t position, const std::string& subject) const {
+        return sys::pread(fd, data, size, offset_bytes + position, subject);
+    }
+    /// What the file holds from the squashfs's beginning on.
+    uint64_t size_bytes(const std::string& subject) const {
+        const auto size = static_cast<uint64_t>(sys::fstat(fd, subject).st_size);
+        return size > offset_bytes ? size - offset_bytes : 0;
+    }
+};
+
+}  // namespace slipway::image::squashfs
