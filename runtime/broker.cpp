@@ -1,185 +1,200 @@
-// Makes a session's namespaces, hands them out, and ends with the last member.
-// Must not: enter the mount namespace it hands out, or keep the FUSE descriptor: either would keep
+// Holds a session's namespaces, hands them out, and ends with the last member.
+// Must not: enter the mount namespace it hands out, or keep a FUSE descriptor: either would keep
 // the image's server from ending.
 #include "broker.hpp"
 
-#include <fmt/core.h>
-#include <poll.h>
-#include <sched.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <csignal>
+#include <chrono>
+#include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "container.hpp"
-#include "fuse_server.hpp"
-#include "namespaces.hpp"
-#include "session.hpp"
+#include "session_protocol.hpp"
 #include "slipway/base/error.hpp"
-#include "slipway/base/process.hpp"
+#include "slipway/base/fault.hpp"
 #include "slipway/base/sys.hpp"
+#include "slipway/base/sys_node.hpp"
 
 namespace slipway::runtime {
 
 namespace {
 
-constexpr int kErrorTimeoutMs = 2'000;
+using Clock = std::chrono::steady_clock;
 
-struct Namespaces {
-    UniqueFd user, mount, server;  ///< server: its pidfd, empty for directories
-};
-
-/// Set-up was cut off by a signal. There is nothing to report: whoever waits asks again.
-struct CutOff {};
-
-bool has_ended(const UniqueFd& process) {
-    pollfd ended{process.get(), POLLIN, 0};
-    return ::poll(&ended, 1, 0) > 0;
-}
-
-/// Runs in a process of its own, which ends as soon as it has handed over its mount namespace.
-int make_mount_namespace(const RunPlan& plan, FuseServer* server, const UniqueFd& answer,
-                         const UniqueFd& broker) {
-    sys::set_parent_death_signal(SIGKILL);
-    if (has_ended(broker)) return 1;
-    sys::unshare(CLONE_NEWNS);
-    isolate_mounts();
-    const UniqueFd mount = sys::open("/proc/self/ns/mnt", O_RDONLY);
-    assemble_container(plan, server);
-    const std::array<int, 1> fds{mount.get()};
-    sys::send_message(answer.get(), std::as_bytes(std::span("m", 1)), fds);
-    return 0;
-}
-
-Namespaces make_namespaces(const RunPlan& plan) {
-    enter_user_namespace(0, {plan.uid_inside, plan.gid_inside, plan.uid_outside, plan.gid_outside});
-    Namespaces made;
-    made.user = sys::open("/proc/self/ns/user", O_RDONLY);
-    std::optional<FuseServer> server;
-    if (needs_server(plan)) server = start_fuse_server(plan);
-    const UniqueFd self = sys::pidfd_open(::getpid());
-    auto [ours, theirs] = sys::socketpair(SOCK_SEQPACKET);
-    ForkedChild helper = fork_child([&, &answer = theirs] {
-        return make_mount_namespace(plan, server ? &*server : nullptr, answer, self);
-    });
-    theirs.reset();
-    if (server) {
-        server->fuse_fd.reset();
-        server->start.reset();
-        made.server = std::move(server->pidfd);
-    }
-    ExitStatus status;
-    try {
-        status = wait_forked(helper);
-    } catch (const Error&) {  // the helper's own, unless its image was taken away from it
-        if (made.server && has_ended(made.server)) throw CutOff{};
-        throw;
-    }
-    std::array<std::byte, 1> byte{};
-    auto received = sys::receive_now(ours.get(), byte);
-    if (!status.success() || !received || received->fds.size() != 1) throw CutOff{};
-    made.mount = UniqueFd(received->fds[0].release());
-    return made;
-}
+/// How often ranks hear that their container is still being made.
+constexpr int kHeartbeatMs = 500;
 
 struct Request {
     UniqueFd end;  ///< where the answer goes
     UniqueFd member;
+    std::string identity;
 };
 
+std::vector<int> numbers_of(const std::vector<UniqueFd>& fds) {
+    std::vector<int> numbers;
+    for (const auto& fd : fds) numbers.push_back(fd.get());
+    return numbers;
+}
+
+/// A rank that has gone is no error: its pidfd says so.
+void send_answer(const UniqueFd& end, Answer answer, const std::string& text,
+                 const std::vector<int>& fds = {}) {
+    const std::string message = static_cast<char>(answer) + text;
+    try {
+        sys::send_message(end.get(), std::as_bytes(std::span(message)), fds);
+    } catch (const SysError&) {
+    }
+}
+
+class Broker {
+ public:
+    explicit Broker(BrokerStart start);
+    /// Serve to the end of the session.
+    void run();
+
+ private:
+    bool take_events(const std::vector<int>& ready);
+    bool take_hand_over();
+    void take_requests();
+    std::optional<Request> next_request();
+    bool lingers();
+    int patience_ms() const;
+    std::span<std::byte> buffer() const {
+        return std::as_writable_bytes(std::span(buffer_.get(), kMaxSessionMessage));
+    }
+
+    BrokerStart start_;
+    UniqueFd epoll_;
+    std::map<int, UniqueFd> members_;  ///< pidfds, by their numbers
+    std::vector<UniqueFd> waiting_;    ///< answers owed until the container is handed over
+    std::vector<UniqueFd> namespaces_;
+    UniqueFd server_;
+    int creator_ = -1;  ///< the number of the maker among the members
+    std::optional<Clock::time_point> lonely_since_;
+    std::unique_ptr<char[]> buffer_ = std::make_unique_for_overwrite<char[]>(kMaxSessionMessage);
+};
+
+Broker::Broker(BrokerStart start) : start_(std::move(start)), epoll_(sys::epoll_create()) {
+    sys::epoll_add(epoll_.get(), start_.socket.get());
+    sys::epoll_add(epoll_.get(), start_.maker.get());
+    sys::epoll_add(epoll_.get(), start_.creator.get());
+    creator_ = start_.creator.get();
+    members_.emplace(creator_, std::move(start_.creator));
+}
+
+void Broker::run() {
+    while (true) {
+        take_requests();
+        // Requests that come after this die with the socket, and their senders try again.
+        if (members_.empty() && !lingers()) return;
+        const auto ready = sys::epoll_wait(epoll_.get(), patience_ms());
+        if (ready.empty())
+            for (const auto& end : waiting_) send_answer(end, Answer::wait, "");
+        if (!take_events(ready)) return;
+    }
+}
+
+/// False when the session serves nobody any more.
+bool Broker::take_events(const std::vector<int>& ready) {
+    // The hand-over first: a maker may have ended just after it.
+    if (start_.maker && !take_hand_over()) return false;
+    for (const int fd : ready) {
+        if (server_ && fd == server_.get()) return false;
+        if (members_.erase(fd) == 0) continue;
+        // A maker that ends without a word has failed alone: whoever waits makes the session.
+        if (start_.maker && namespaces_.empty() && fd == creator_) return false;
+    }
+    return true;
+}
+
+/// Take the container, or the error. False when there is nothing to serve.
+bool Broker::take_hand_over() {
+    auto received = sys::receive_now(start_.maker.get(), buffer());
+    if (!received) return true;  // still being made
+    start_.maker.reset();
+    if (received->size == 0) return false;
+    const auto kind = static_cast<HandOver>(buffer_[0]);
+    if (kind == HandOver::failed) {
+        const std::string text = std::string(&buffer_[1], received->size - 1);
+        take_requests();  // those that came meanwhile; later ones make a session themselves
+        for (const auto& end : waiting_) send_answer(end, Answer::failed, text);
+        return false;
+    }
+    namespaces_ = std::move(received->fds);
+    if (kind == HandOver::served_container && !namespaces_.empty()) {
+        server_ = std::move(namespaces_.back());
+        namespaces_.pop_back();
+        sys::epoll_add(epoll_.get(), server_.get());
+    }
+    for (const auto& end : waiting_) send_answer(end, Answer::entered, "", numbers_of(namespaces_));
+    waiting_.clear();
+    return !namespaces_.empty();
+}
+
 /// The next request of our own user, if one is there.
-std::optional<Request> next_request(const UniqueFd& socket) {
+std::optional<Request> Broker::next_request() {
     while (true) {
-        std::array<std::byte, 8> data{};
-        auto received = sys::receive_now(socket.get(), data);
+        auto received = sys::receive_now(start_.socket.get(), buffer());
         if (!received) return std::nullopt;
-        if (received->uid != ::geteuid() || received->fds.size() != 2 ||
-            data[0] != std::byte{kProtocolByte})
+        if (received->uid != ::geteuid() || received->fds.size() != 2 || received->size == 0 ||
+            buffer_[0] != kRequestByte)
             continue;
-        return Request{UniqueFd(received->fds[0].release()), UniqueFd(received->fds[1].release())};
+        return Request{std::move(received->fds[0]), std::move(received->fds[1]),
+                       std::string(&buffer_[1], received->size - 1)};
     }
 }
 
-void answer_entered(const Request& request, const Namespaces& made) {
-    const char byte = static_cast<char>(Answer::entered);
-    const std::array<int, 2> fds{made.user.get(), made.mount.get()};
-    try {
-        sys::send_message(request.end.get(), std::as_bytes(std::span(&byte, 1)), fds);
-    } catch (const SysError&) {  // the rank has gone: its pidfd says so
-    }
-}
-
-/// Tell the error to who waits now; later ranks make a session, and find out, themselves.
-void answer_failed(const UniqueFd& socket, const Error& error) {
-    const std::string text = static_cast<char>(Answer::failed) + error.serialize();
-    pollfd ready{socket.get(), POLLIN, 0};
-    ::poll(&ready, 1, kErrorTimeoutMs);
-    while (auto request = next_request(socket)) {
-        try {
-            sys::send_message(request->end.get(), std::as_bytes(std::span(text)), {});
-        } catch (const SysError&) {
+void Broker::take_requests() {
+    while (auto request = next_request()) {
+        if (request->identity != start_.identity) {
+            send_answer(request->end, Answer::conflict, start_.identity);
+            continue;
         }
-    }
-}
-
-/// Wait until a request comes, a member leaves or the server ends. A member leaves when its
-/// process, the user's command by then, has ended; what it left behind in the background keeps
-/// the mount namespace itself.
-void serve_members(const UniqueFd& socket, UniqueFd creator, const Namespaces& made) {
-    std::vector<UniqueFd> members;
-    members.push_back(std::move(creator));
-    while (true) {
-        while (auto request = next_request(socket)) {
-            members.push_back(std::move(request->member));
-            answer_entered(*request, made);
+        const int number = request->member.get();
+        sys::epoll_add(epoll_.get(), number);
+        members_.emplace(number, std::move(request->member));
+        lonely_since_.reset();
+        if (!namespaces_.empty()) {
+            send_answer(request->end, Answer::entered, "", numbers_of(namespaces_));
+            continue;
         }
-        if (members.empty()) return;  // requests that come now die with the socket and are repeated
-        std::vector<pollfd> waits{{socket.get(), POLLIN, 0}};
-        if (made.server) waits.push_back({made.server.get(), POLLIN, 0});
-        for (const auto& member : members) waits.push_back({member.get(), POLLIN, 0});
-        ::poll(waits.data(), waits.size(), -1);
-        if (made.server && waits[1].revents != 0) return;  // this session serves nobody any more
-        std::erase_if(members, has_ended);
+        send_answer(request->end, Answer::wait, "");
+        waiting_.push_back(std::move(request->end));
     }
 }
 
-[[noreturn]] void run_broker(const RunPlan& plan, const UniqueFd& socket, UniqueFd creator) {
-    become_background("slipway-session", {socket.get(), creator.get()});
-    try {
-        const Namespaces made = make_namespaces(plan);
-        serve_members(socket, std::move(creator), made);
-    } catch (const Error& error) {
-        answer_failed(socket, error);
-    } catch (const CutOff&) {
-    } catch (const std::exception& error) {
-        answer_failed(socket, Error(ErrorKind::internal, error.what()));
-    }
-    ::_exit(0);
+/// True while a session without members is kept for the next.
+bool Broker::lingers() {
+    if (start_.linger_ms == 0 || namespaces_.empty()) return false;
+    if (!lonely_since_) lonely_since_ = Clock::now();
+    return patience_ms() > 0;
+}
+
+int Broker::patience_ms() const {
+    if (!waiting_.empty()) return kHeartbeatMs;
+    if (!lonely_since_ || !members_.empty()) return -1;
+    const auto end = *lonely_since_ + std::chrono::milliseconds(start_.linger_ms);
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
+    return static_cast<int>(std::clamp<int64_t>(left, 0, 60'000));
 }
 
 }  // namespace
 
-void start_broker(const RunPlan& plan, const UniqueFd& socket, const UniqueFd& creator) {
-    const pid_t middle = ::fork();
-    if (middle < 0)
-        throw SysError("cannot start the session's broker", "fork")
-            .hint("raise the limit on processes (ulimit -u)");
-    if (middle == 0) {  // forks once more, so that the broker is not the user's command's child
-        const pid_t pid = ::fork();
-        if (pid == 0) run_broker(plan, socket, UniqueFd(creator.get()));
-        ::_exit(pid < 0 ? 1 : 0);
-    }
-    int status = 0;
-    while (::waitpid(middle, &status, 0) < 0 && errno == EINTR) continue;
-    if (status != 0)
-        throw Error(ErrorKind::host_forbids, "cannot start the session's broker")
-            .hint("raise the limit on processes (ulimit -u)");
+DetachedFork start_broker(BrokerStart& start) {
+    return DetachedFork("the session's broker", [&start] {
+        become_background("slipway-session",
+                          {start.socket.get(), start.maker.get(), start.creator.get()});
+        try {
+            fault::point("broker.started");
+            Broker(std::move(start)).run();
+        } catch (const std::exception&) {  // whoever waits sees the end and tries again
+        }
+        ::_exit(0);
+    });
 }
 
 }  // namespace slipway::runtime

@@ -1,17 +1,23 @@
 // The broker: the process that holds a session's namespaces as long as it has members.
 #pragma once
 
+#include <string>
+
+#include "detached.hpp"
 #include "slipway/base/fd.hpp"
-#include "slipway/runtime/run.hpp"
 
 namespace slipway::runtime {
 
-/// What a request's only byte says; other versions have other session keys.
-inline constexpr unsigned char kProtocolByte = 1;
+struct BrokerStart {
+    UniqueFd socket;       ///< bound to the session's name
+    UniqueFd maker;        ///< where the container is handed over
+    UniqueFd creator;      ///< the maker's pidfd: the first member
+    std::string identity;  ///< of the plan
+    uint64_t linger_ms = 0;
+};
 
-/// Start the broker, no child of ours, on a bound socket. `creator` is our own pidfd: the session
-/// outlives a creator that never asks by nothing.
+/// Start the broker, no child of ours; `start` remains the caller's to close.
 /// Pre: single-threaded.
-void start_broker(const RunPlan& plan, const UniqueFd& socket, const UniqueFd& creator);
+DetachedFork start_broker(BrokerStart& start);
 
 }  // namespace slipway::runtime

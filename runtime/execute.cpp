@@ -2,8 +2,10 @@
 // Must not: fork on the way to the command, beyond the broker and the image's server.
 #include "execute.hpp"
 
+#include <fmt/core.h>
 #include <sched.h>
 
+#include <cerrno>
 #include <optional>
 
 #include "container.hpp"
@@ -12,29 +14,77 @@
 #include "namespaces.hpp"
 #include "session.hpp"
 #include "slipway/base/error.hpp"
+#include "slipway/base/fault.hpp"
 #include "slipway/base/sys.hpp"
 
 namespace slipway::runtime {
 
 namespace {
 
-void make_private_container(const RunPlan& plan) {
-    enter_user_namespace(0, {plan.uid_inside, plan.gid_inside, plan.uid_outside, plan.gid_outside});
-    std::optional<FuseServer> server;
-    if (needs_server(plan)) server = start_fuse_server(plan);
-    sys::unshare(CLONE_NEWNS);
+std::vector<UniqueFd> open_namespaces(const RunPlan& plan) {
+    std::vector<UniqueFd> opened;
+    for (const auto& name : plan.namespaces)
+        opened.push_back(sys::open(fmt::format("/proc/self/ns/{}", namespace_kind(name).file),
+                                   O_RDONLY | O_CLOEXEC));
+    return opened;
+}
+
+/// Make the plan's container around this process. `server` gets the image's server, if there is
+/// one. Returns the container's namespaces, in the order of the plan.
+std::vector<UniqueFd> make_container(const RunPlan& plan, std::optional<FuseServer>& server) {
+    const bool served = needs_server(plan);
+    enter_user_namespace(served ? 0 : CLONE_NEWNS,
+                         {plan.uid_inside, plan.gid_inside, plan.uid_outside, plan.gid_outside});
+    fault::point("container.user-namespace");
+    if (served) {  // it stays in the host's mount namespace
+        server = start_fuse_server(plan);
+        fault::point("container.server-started");
+        sys::unshare(CLONE_NEWNS);
+    }
+    auto namespaces = open_namespaces(plan);  // here is a /proc for certain
     isolate_mounts();
     assemble_container(plan, server ? &*server : nullptr);
+    fault::point("container.assembled");
+    return namespaces;
+}
+
+/// Make the container of a session whose name we hold, or a private one without a duty.
+void make_container_for(const RunPlan& plan, SessionDuty* duty) {
+    std::optional<FuseServer> server;
+    try {
+        const auto namespaces = make_container(plan, server);
+        if (duty == nullptr) return;
+        std::vector<int> numbers;
+        for (const auto& fd : namespaces) numbers.push_back(fd.get());
+        const UniqueFd server_fd = server ? take_server_pidfd(*server) : UniqueFd();
+        duty->hand_over(numbers, server_fd.get());
+        fault::point("session.handed-over");
+    } catch (const Error& error) {
+        if (server && server_has_ended(*server))  // killed: those who wait make another session
+            throw Error(ErrorKind::io, "the image's server ended before the container was ready")
+                .note(error.message())
+                .hint("run the command again");
+        if (duty != nullptr) duty->fail(error);
+        throw;
+    }
+}
+
+void enter_container(const RunPlan& plan) {
+    SessionEntry entry;
+    if (!plan.session_key.empty()) entry = enter_session(plan);
+    if (entry.kind == SessionEntry::Kind::entered) return;
+    make_container_for(plan, entry.duty ? &*entry.duty : nullptr);
 }
 
 }  // namespace
 
 void execute_plan(const RunPlan& plan) {
-    if (!plan.namespaces.empty() && (plan.session_key.empty() || !enter_session(plan)))
-        make_private_container(plan);
+    if (!plan.namespaces.empty()) enter_container(plan);
+    fault::point("container.entered");
     try {
         sys::chdir(plan.working_directory);
     } catch (SysError& error) {
+        if (error.errno_value() == ENOTCONN) throw error.note("the image's server has ended");
         throw error.note("requested by: --cd, or the image's WORKDIR")
             .hint("choose a directory of the image with --cd");
     }

@@ -4,19 +4,18 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
-#include <sched.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
+#include <poll.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <csignal>
+#include <array>
+#include <span>
 #include <thread>
+#include <vector>
 
 #include "slipway/base/error.hpp"
+#include "slipway/base/fault.hpp"
 #include "slipway/base/sys.hpp"
 #include "slipway/image/squashfs.hpp"
 
@@ -45,6 +44,13 @@ UniqueFd open_fuse(const std::string& image) {
 [[noreturn]] void serve(const RunPlan& plan, const UniqueFd& fuse, const UniqueFd& image,
                         const UniqueFd& start) {
     become_background("slipway-fuse", {fuse.get(), image.get(), start.get()});
+    try {  // its number could be another's by the time somebody asks for it
+        sys::send_message(start.get(), std::as_bytes(std::span("p", 1)),
+                          std::array{sys::pidfd_open(::getpid()).get()});
+    } catch (const Error&) {
+        ::_exit(kExitOwnFailure);
+    }
+    fault::point("server.started");
     char byte = 0;
     if (::read(start.get(), &byte, 1) != 1) ::_exit(0);  // the mount did not come about
     ::close(start.get());
@@ -70,37 +76,6 @@ bool needs_server(const RunPlan& plan) {
     return !plan.mounts.empty() && plan.mounts.front().kind == MountStep::Kind::image_squashfs;
 }
 
-void become_background(const char* name, const std::vector<int>& kept) {
-    ::setsid();
-    ::prctl(PR_SET_NAME, name);
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2})
-        ::signal(signal, SIG_IGN);
-    ::signal(SIGCHLD, SIG_DFL);
-    sigset_t none;
-    ::sigemptyset(&none);
-    ::sigprocmask(SIG_SETMASK, &none, nullptr);
-    const int null = ::open("/dev/null", O_RDWR);
-    for (int fd = 0; fd <= STDERR_FILENO; ++fd) ::dup2(null, fd);
-    std::vector<int> sorted = kept;
-    std::sort(sorted.begin(), sorted.end());
-    unsigned next = STDERR_FILENO + 1;
-    for (const int fd : sorted) {
-        const auto number = static_cast<unsigned>(fd);
-        if (number > next) ::close_range(next, number - 1, 0);
-        next = std::max(next, number + 1);
-    }
-    ::close_range(next, ~0U, 0);
-    cpu_set_t all;
-    std::fill_n(reinterpret_cast<unsigned char*>(&all), sizeof all, 0xff);
-    ::sched_setaffinity(0, sizeof all, &all);  // the launcher bound the rank, not us
-    rlimit limit{};
-    if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        limit.rlim_cur = limit.rlim_max;
-        ::setrlimit(RLIMIT_NOFILE, &limit);
-    }
-    (void)!::chdir("/");
-}
-
 FuseServer start_fuse_server(const RunPlan& plan) {
     const std::string& path = plan.mounts.front().source;
     const UniqueFd image = sys::open(path, O_RDONLY);
@@ -108,26 +83,10 @@ FuseServer start_fuse_server(const RunPlan& plan) {
     FuseServer server;
     server.fuse_fd = open_fuse(path);
     auto [start_reader, start_writer] = sys::socketpair(SOCK_STREAM);
-    auto [pid_reader, pid_writer] = sys::pipe();
-    const pid_t middle = ::fork();
-    if (middle < 0)
-        throw SysError("cannot start the image's server", "fork")
-            .hint("raise the limit on processes (ulimit -u)");
-    if (middle == 0) {  // forks once more, so that the server is not the user's command's child
-        start_writer.reset();
-        const pid_t pid = ::fork();
-        if (pid == 0) serve(plan, server.fuse_fd, image, start_reader);
-        (void)!::write(pid_writer.get(), &pid, sizeof pid);
-        ::_exit(0);
-    }
-    pid_t pid = -1;
-    pid_writer.reset();
-    const size_t got = sys::read(pid_reader.get(), &pid, sizeof pid, "the server's pid");
-    ::waitpid(middle, nullptr, 0);
-    if (got != sizeof pid || pid < 0)
-        throw Error(ErrorKind::host_forbids, "cannot start the image's server")
-            .hint("raise the limit on processes (ulimit -u)");
-    server.pidfd = sys::pidfd_open(pid);  // it waits for our byte, so the pid is still its own
+    server.forked.emplace("the image's server",
+                          [&, &own_start = start_reader, &fd = server.fuse_fd] {
+                              serve(plan, fd, image, own_start);
+                          });
     server.start = std::move(start_writer);
     return server;
 }
@@ -135,7 +94,20 @@ FuseServer start_fuse_server(const RunPlan& plan) {
 void release_server(FuseServer& server) {
     server.fuse_fd.reset();
     ::send(server.start.get(), "", 1, MSG_NOSIGNAL);
-    server.start.reset();
+}
+
+UniqueFd take_server_pidfd(FuseServer& server) {
+    std::array<std::byte, 1> byte{};
+    std::vector<UniqueFd> fds;
+    if (sys::receive_message(server.start.get(), byte, fds) == 0 || fds.empty()) return {};
+    return std::move(fds.front());
+}
+
+bool server_has_ended(FuseServer& server) {
+    if (!server.pidfd) server.pidfd = take_server_pidfd(server);
+    if (!server.pidfd) return true;
+    pollfd ended{server.pidfd.get(), POLLIN, 0};
+    return ::poll(&ended, 1, 0) > 0;
 }
 
 }  // namespace slipway::runtime

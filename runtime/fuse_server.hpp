@@ -1,8 +1,9 @@
 // The process that serves a squashfs image, and its ties to the mount namespace it serves.
 #pragma once
 
-#include <vector>
+#include <optional>
 
+#include "detached.hpp"
 #include "slipway/base/fd.hpp"
 #include "slipway/runtime/run.hpp"
 
@@ -17,7 +18,8 @@ struct FuseServer {
     UniqueFd fuse_fd;  ///< an open /dev/fuse: to be mounted, then closed; whoever kept it would
                        ///< turn the server's death from an error into a hang
     UniqueFd start;    ///< send one byte once it is mounted; closed without: the server ends
-    UniqueFd pidfd;
+    UniqueFd pidfd;    ///< see take_server_pidfd()
+    std::optional<DetachedFork> forked;
 };
 
 /// Start the server. It keeps none of our descriptors and ignores what a launcher sends to end a
@@ -25,11 +27,10 @@ struct FuseServer {
 /// Pre: in the new user namespace, still in the host's mount namespace; single-threaded.
 /// Throws: Error(host_forbids) without a usable /dev/fuse; Error(invalid_image).
 FuseServer start_fuse_server(const RunPlan& plan);
-/// Let the server serve, and close our ends.
+/// Let the server serve, and close our FUSE descriptor.
 void release_server(FuseServer& server);
-
-/// Turn this process into one without ties to who started it: own session, stdio on /dev/null,
-/// all processors, graceful signals ignored, no descriptor but `kept`; `name` is what ps shows.
-void become_background(const char* name, const std::vector<int>& kept);
+/// The server's pidfd, which it sends us as soon as it runs; empty when it has ended before.
+UniqueFd take_server_pidfd(FuseServer& server);
+bool server_has_ended(FuseServer& server);
 
 }  // namespace slipway::runtime

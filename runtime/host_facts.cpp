@@ -2,8 +2,6 @@
 // Must not: decide anything.
 #include "host_facts.hpp"
 
-#include <grp.h>
-#include <pwd.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -14,6 +12,7 @@
 #include "slipway/base/error.hpp"
 #include "slipway/base/path.hpp"
 #include "slipway/base/sys.hpp"
+#include "slipway/base/users.hpp"
 
 namespace slipway::runtime {
 
@@ -44,10 +43,8 @@ HostFacts probe_host(const RunSpec& spec) {
     HostFacts facts;
     facts.uid = ::geteuid();
     facts.gid = ::getegid();
-    if (const passwd* entry = ::getpwuid(facts.uid); entry != nullptr)
-        facts.user_name = entry->pw_name;
-    if (const group* entry = ::getgrgid(facts.gid); entry != nullptr)
-        facts.group_name = entry->gr_name;
+    if (const auto user = find_user(facts.uid)) facts.user_name = user->name;
+    facts.group_name = find_group(facts.gid).value_or("");
     facts.home = home_directory();
     facts.environment = read_environment();
     for (const auto& row : default_binds())

@@ -30,7 +30,19 @@ void write_map(const char* path, const std::string& text) {
     sys::write_all(fd.get(), text.data(), text.size(), path);
 }
 
+constexpr NamespaceKind kKinds[] = {
+    {"user", CLONE_NEWUSER, "user"}, {"mount", CLONE_NEWNS, "mnt"},
+    {"uts", CLONE_NEWUTS, "uts"},    {"ipc", CLONE_NEWIPC, "ipc"},
+    {"net", CLONE_NEWNET, "net"},    {"cgroup", CLONE_NEWCGROUP, "cgroup"},
+};
+
 }  // namespace
+
+const NamespaceKind& namespace_kind(const std::string& name) {
+    for (const auto& kind : kKinds)
+        if (name == kind.name) return kind;
+    throw Error(ErrorKind::internal, fmt::format("there is no {} namespace", name));
+}
 
 Error namespace_refusal(int errno_value, const std::string& call) {
     SysError cause(errno_value, "cannot make a user namespace", call);

@@ -14,6 +14,15 @@ struct Identity {
     uint32_t uid_outside = 0, gid_outside = 0;
 };
 
+/// A kind of namespace: its name in a plan, its CLONE_NEW... flag, its file below /proc/PID/ns.
+struct NamespaceKind {
+    const char* name;
+    int flag;
+    const char* file;
+};
+/// Throws: Error(internal) for a name that no plan has.
+const NamespaceKind& namespace_kind(const std::string& name);
+
 /// Leave for a new user namespace (and those of `more_flags`, CLONE_NEW...), with `identity`
 /// mapped. Pre: single-threaded. Throws: Error(host_forbids) naming the setting that is in the way.
 void enter_user_namespace(int more_flags, const Identity& identity);
@@ -22,8 +31,9 @@ void enter_user_namespace(int more_flags, const Identity& identity);
 /// `errno_value` is that of `call` ("unshare", "mount", "write to uid_map").
 Error namespace_refusal(int errno_value, const std::string& call);
 
-/// Make every mount of the (new) mount namespace a slave of the host's: nothing we do shows outside,
-/// and what the host mounts later, such as an automounter's home directories, shows inside.
+/// Make every mount of the (new) mount namespace a slave of the host's: nothing we do shows
+/// outside, and what the host mounts later, such as an automounter's home directories, shows
+/// inside.
 void isolate_mounts();
 
 }  // namespace slipway::runtime

@@ -1,10 +1,9 @@
 // A plan as JSON, for --dry-run and for golden tests.
 // Must not: leave out a member of the plan.
+#include "plan_names.hpp"
 #include "slipway/runtime/run.hpp"
 
 namespace slipway::runtime {
-
-namespace {
 
 const char* name_of(MountStep::Kind kind) {
     switch (kind) {
@@ -40,6 +39,8 @@ const char* name_of(MountStep::IfMissing policy) {
     return "?";
 }
 
+namespace {
+
 Json to_json(const MountStep& step) {
     Json json = {{"kind", name_of(step.kind)},  {"destination", step.destination},
                  {"read_only", step.read_only}, {"if_missing", name_of(step.if_missing)},
@@ -65,6 +66,8 @@ Json to_json(const RunPlan& plan) {
               {"gid_outside", plan.gid_outside}}},
             {"namespaces", plan.namespaces},
             {"session_key", plan.session_key},
+            {"session_name", plan.session_name},
+            {"image_identity", plan.image_identity},
             {"linger_ms", plan.linger_ms},
             {"mounts", mounts},
             {"environment", plan.environment},

@@ -7,8 +7,12 @@
 #include "accounts.hpp"
 #include "default_binds.hpp"
 #include "environment.hpp"
+<<<<<<< HEAD
 #include "plan_command.hpp"
 #include "slipway/base/digest.hpp"
+=======
+#include "session_identity.hpp"
+>>>>>>> 692e626 (Sessions: the maker makes the container itself and hands it over; identity travels with the request; squatters, silence and linger)
 #include "slipway/base/error.hpp"
 #include "slipway/base/path.hpp"
 
@@ -98,17 +102,35 @@ Visible visible_through(const std::vector<MountStep>& mounts) {
     };
 }
 
+<<<<<<< HEAD
 /// One user, one host, one image in one state, the same mounts, one job step: one session.
 std::string session_key(const RunSpec& spec, const HostFacts& facts, const RunnableImage& image,
                         const RunPlan& plan) {
+=======
+/// As podman has it: the words after the image take the place of CMD, ENTRYPOINT stays unless
+/// --entrypoint takes its place, and then CMD counts no more.
+std::vector<std::string> plan_command(const RunSpec& spec, const image::ImageConfig& config) {
+    auto argv = spec.entrypoint.value_or(config.entrypoint);
+    if (!spec.command.empty())
+        argv.insert(argv.end(), spec.command.begin(), spec.command.end());
+    else if (!spec.entrypoint)
+        argv.insert(argv.end(), config.cmd.begin(), config.cmd.end());
+    if (argv.empty())
+        throw Error(ErrorKind::usage, "there is no command to run")
+            .note("the image has neither ENTRYPOINT nor CMD")
+            .hint("name a command after the image: slipway run IMAGE -- COMMAND");
+    return argv;
+}
+
+/// One user on one host; then the job step and everything that the container is made of, or, under
+/// a name of the user's own, that name alone: whoever comes with another plan is told so.
+std::string session_key(const RunSpec& spec, const HostFacts& facts, const RunPlan& plan) {
+>>>>>>> 692e626 (Sessions: the maker makes the container itself and hands it over; identity travels with the request; squatters, silence and linger)
     if (!spec.share_session) return "";
-    const std::string step = spec.session_name.empty()
-                                 ? facts.launcher.name + ":" + facts.launcher.job
-                                 : "name:" + spec.session_name;
-    const Json identity = {kSessionProtocol,       facts.uid,      facts.gid,
-                           facts.namespaces,       image.identity, step,
-                           to_json(plan)["mounts"]};
-    return sha256(to_text(identity)).hex().substr(0, 32);
+    const std::string user = fmt::format("{} {} {}", kSessionProtocol, facts.uid, facts.namespaces);
+    if (!plan.session_name.empty()) return session_hash(user + " name " + plan.session_name);
+    return session_hash(fmt::format("{} step {} {}\n{}", user, facts.launcher.name,
+                                    facts.launcher.job, session_identity(plan)));
 }
 
 RunPlan plan_on_host(const RunSpec& spec, const HostFacts& facts, RunPlan plan) {
@@ -135,6 +157,8 @@ RunPlan plan_run(const RunSpec& spec, const HostFacts& facts, const RunnableImag
     plan.argv = plan_command(spec, image.config);
     plan.fake_root_calls = spec.fake_root_calls;
     plan.hostname = spec.identity.hostname;
+    plan.session_name = spec.session_name;
+    plan.image_identity = image.identity;
     plan.linger_ms = spec.linger_ms;
     plan.timeout_ms = spec.timeout_ms;
     plan.detach_on_kill = spec.detach_on_kill;
@@ -160,7 +184,7 @@ RunPlan plan_run(const RunSpec& spec, const HostFacts& facts, const RunnableImag
         plan_environment(spec, facts.environment, image.config, visible_through(plan.mounts));
     plan.working_directory =
         spec.directory.value_or(image.config.working_dir.empty() ? "/" : image.config.working_dir);
-    plan.session_key = session_key(spec, facts, image, plan);
+    plan.session_key = session_key(spec, facts, plan);
     return plan;
 }
 

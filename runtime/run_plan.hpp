@@ -12,6 +12,6 @@ namespace slipway::runtime {
 RunPlan plan_run(const RunSpec& spec, const HostFacts& facts, const image::RunnableImage& image);
 
 /// Version of the session protocol; part of every session key.
-inline constexpr int kSessionProtocol = 1;
+inline constexpr int kSessionProtocol = 2;
 
 }  // namespace slipway::runtime

@@ -95,6 +95,8 @@ struct RunPlan {
     uint32_t uid_outside = 0, gid_outside = 0;
     std::vector<std::string> namespaces;   ///< "user", "mount"
     std::string session_key;               ///< "" = none
+    std::string session_name;              ///< of --session; "" = the launcher's
+    std::string image_identity;            ///< the image file or directory, in its state
     uint64_t linger_ms = 0;                ///< how long the session outlives its last member
     std::vector<MountStep> mounts;         ///< in order; the first gives the root
     std::vector<std::string> environment;  ///< "K=V", sorted

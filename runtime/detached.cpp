@@ -1,0 +1,92 @@
+// Forks processes that are no child of the user's command, and cuts their ties.
+// Must not: wait for them.
+#include "detached.hpp"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <utility>
+
+#include "slipway/base/error.hpp"
+
+namespace slipway::runtime {
+
+namespace {
+
+/// fork(2), but the child's end sends no signal: one that is blocked now would wait for the user's
+/// command. Where a filter hides clone3 a plain fork has to do.
+pid_t fork_silently() {
+    clone_args arguments{};
+    const long pid = ::syscall(SYS_clone3, &arguments, sizeof arguments);
+    if (pid < 0 && (errno == ENOSYS || errno == EPERM)) return ::fork();
+    return static_cast<pid_t>(pid);
+}
+
+}  // namespace
+
+DetachedFork::DetachedFork(const char* what, const std::function<void()>& body) {
+    middle_ = fork_silently();
+    if (middle_ < 0)
+        throw SysError(fmt::format("cannot start {}", what), "fork")
+            .hint("raise the limit on processes (ulimit -u)");
+    if (middle_ > 0) return;
+    const pid_t pid = ::fork();
+    if (pid == 0) body();
+    ::_exit(pid > 0 ? 0 : 1);  // who waits for the new process sees its descriptors close
+}
+
+DetachedFork::DetachedFork(DetachedFork&& other) noexcept
+    : middle_(std::exchange(other.middle_, -1)) {}
+
+DetachedFork& DetachedFork::operator=(DetachedFork&& other) noexcept {
+    std::swap(middle_, other.middle_);
+    return *this;
+}
+
+DetachedFork::~DetachedFork() {
+    if (middle_ <= 0) return;
+    while (::waitpid(middle_, nullptr, __WALL) < 0 && errno == EINTR) continue;
+}
+
+void become_background(const char* name, const std::vector<int>& kept) {
+    ::setsid();
+    ::prctl(PR_SET_NAME, name);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2})
+        ::signal(signal, SIG_IGN);
+    ::signal(SIGCHLD, SIG_DFL);
+    sigset_t none;
+    ::sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);
+    const int null = ::open("/dev/null", O_RDWR);
+    for (int fd = 0; fd <= STDERR_FILENO; ++fd) ::dup2(null, fd);
+    std::vector<int> sorted = kept;
+    std::sort(sorted.begin(), sorted.end());
+    unsigned next = STDERR_FILENO + 1;
+    for (const int fd : sorted) {
+        const auto number = static_cast<unsigned>(fd);
+        if (number > next) ::close_range(next, number - 1, 0);
+        next = std::max(next, number + 1);
+    }
+    ::close_range(next, ~0U, 0);
+    cpu_set_t all;
+    std::fill_n(reinterpret_cast<unsigned char*>(&all), sizeof all, 0xff);
+    ::sched_setaffinity(0, sizeof all, &all);  // the launcher bound the rank, not us
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        ::setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    (void)!::chdir("/");
+}
+
+}  // namespace slipway::runtime
