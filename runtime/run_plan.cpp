@@ -7,12 +7,8 @@
 #include "accounts.hpp"
 #include "default_binds.hpp"
 #include "environment.hpp"
-<<<<<<< HEAD
 #include "plan_command.hpp"
-#include "slipway/base/digest.hpp"
-=======
 #include "session_identity.hpp"
->>>>>>> 692e626 (Sessions: the maker makes the container itself and hands it over; identity travels with the request; squatters, silence and linger)
 #include "slipway/base/error.hpp"
 #include "slipway/base/path.hpp"
 
@@ -102,30 +98,9 @@ Visible visible_through(const std::vector<MountStep>& mounts) {
     };
 }
 
-<<<<<<< HEAD
-/// One user, one host, one image in one state, the same mounts, one job step: one session.
-std::string session_key(const RunSpec& spec, const HostFacts& facts, const RunnableImage& image,
-                        const RunPlan& plan) {
-=======
-/// As podman has it: the words after the image take the place of CMD, ENTRYPOINT stays unless
-/// --entrypoint takes its place, and then CMD counts no more.
-std::vector<std::string> plan_command(const RunSpec& spec, const image::ImageConfig& config) {
-    auto argv = spec.entrypoint.value_or(config.entrypoint);
-    if (!spec.command.empty())
-        argv.insert(argv.end(), spec.command.begin(), spec.command.end());
-    else if (!spec.entrypoint)
-        argv.insert(argv.end(), config.cmd.begin(), config.cmd.end());
-    if (argv.empty())
-        throw Error(ErrorKind::usage, "there is no command to run")
-            .note("the image has neither ENTRYPOINT nor CMD")
-            .hint("name a command after the image: slipway run IMAGE -- COMMAND");
-    return argv;
-}
-
 /// One user on one host; then the job step and everything that the container is made of, or, under
 /// a name of the user's own, that name alone: whoever comes with another plan is told so.
 std::string session_key(const RunSpec& spec, const HostFacts& facts, const RunPlan& plan) {
->>>>>>> 692e626 (Sessions: the maker makes the container itself and hands it over; identity travels with the request; squatters, silence and linger)
     if (!spec.share_session) return "";
     const std::string user = fmt::format("{} {} {}", kSessionProtocol, facts.uid, facts.namespaces);
     if (!plan.session_name.empty()) return session_hash(user + " name " + plan.session_name);
