@@ -345,7 +345,11 @@ class RunTest(SlipwayTest):
         for kind, image in self.images():
             with self.subTest(kind):
                 self.assertEqual(self.slipway("run", image).stdout, "entry default\n")
-                self.assertEqual(self.sh(image, "echo $FROM_IMAGE; pwd").stdout, "1\n/usr/share\n")
+                self.assertEqual(self.slipway("run", image, "--", "mine", "too").stdout, "entry mine too\n")
+                plain = self.slipway("run", "--entrypoint", "", image, "--", "sh", "-c", "echo $FROM_IMAGE; pwd")
+                self.assertEqual(plain.stdout, "1\n/usr/share\n")
+                own = self.slipway("run", "--entrypoint", "pwd", image)
+                self.assertEqual(own.stdout, "/usr/share\n", "CMD counts no more")
 
 
 if __name__ == "__main__":
