@@ -16,7 +16,7 @@ apt_build=(g++ cmake ninja-build ccache pkg-config patchelf file
     libdnnl-dev libopenmpi-dev openmpi-bin libmpich-dev mpich)
 apt_run=(mmdebstrap debian-archive-keyring ca-certificates openmpi-bin mpich libcurl4)
 apt_test=(catch2 python3 squashfs-tools umoci mmdebstrap attr procps util-linux git docker-registry skopeo apache2-utils openssl)
-apt_bench=(bubblewrap charliecloud squashfuse umoci squashfs-tools zstd python3)
+apt_bench=(bubblewrap charliecloud squashfuse umoci squashfs-tools zstd python3 mmdebstrap patchelf util-linux)
 
 dnf_build=(gcc-c++ cmake ninja-build ccache pkgconf-pkg-config patchelf file
     fmt-devel json-devel cli11-devel libarchive-devel zlib-devel libzstd-devel xz-devel lz4-devel bzip2-devel lzo-devel
@@ -24,7 +24,7 @@ dnf_build=(gcc-c++ cmake ninja-build ccache pkgconf-pkg-config patchelf file
     onednn-devel openmpi-devel mpich-devel)
 dnf_run=(mmdebstrap debian-keyring ca-certificates openmpi mpich libcurl)
 dnf_test=(catch-devel python3 squashfs-tools umoci attr procps-ng util-linux git-core docker-distribution skopeo httpd-tools openssl)
-dnf_bench=(bubblewrap charliecloud squashfuse umoci squashfs-tools zstd python3)
+dnf_bench=(bubblewrap charliecloud squashfuse umoci squashfs-tools zstd python3 mmdebstrap patchelf util-linux)
 
 die() {
     printf 'install-deps: error: %s\n' "$*" >&2

@@ -12,7 +12,9 @@ bash "$top/packaging/install-deps.sh" build run bench
 ordinary_user_setup "$top"
 cd "$source_dir"
 as_user cmake --preset release >/dev/null
-as_user cmake --build build/release -- -j "$(nproc)"
+target=slipway
+[ "$name" != train ] || target=all
+as_user cmake --build build/release --target "$target" -- -j "$(nproc)"
 as_user mkdir -p build/bench
 as_user env SLIPWAY_BUILD_DIR="$source_dir/build/release" SLIPWAY_BENCH_DIR="$source_dir/build/bench" \
     python3 -B "tests/bench/$name.py" "$@"

@@ -1,16 +1,30 @@
-"""Start-up: from start to exit of /bin/true, ours beside bubblewrap and Debian's Charliecloud.
+"""Start-up: from start to exit of /bin/true, ours beside the peers and the limit in one run; and what waiting ranks cost.
 
-Must not: need privilege, or leave anything but its images in $SLIPWAY_BENCH_DIR.
+Must not: need privilege, or leave anything but its images in $SLIPWAY_BENCH_DIR and the peers in the user's cache.
 """
+import argparse
+import json
 import os
+import statistics
 import subprocess
 import sys
+import time
 
 import bench
+import peers as peer_commands
+import resident
+from peers import Start
+
+TRUE, SLEEP = ["/bin/true"], ["/bin/sleep", "3600"]
+CHROOT, NATIVE = "unshare -Urm chroot (limit)", "native"
+OURS, OURS_NONE, OURS_ENTERING = "slipway", "slipway --session=none", "slipway, entering a session"
+RANKS = (32, 128, 200)
+SETTLE_S = 0.02  # what a command leaves to the background (FUSE servers, brokers) ends before the next is measured
 
 
 def images():
     """The base image as a directory and as a squashfs file."""
+    os.makedirs(bench.WORK, exist_ok=True)
     root = os.path.join(bench.WORK, "root")
     squashfs = os.path.join(bench.WORK, "root.sqfs")
     name = bench.base_image()
@@ -21,45 +35,210 @@ def images():
     return root, squashfs
 
 
-def main():
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 31
-    root, squashfs = images()
-    true = "/bin/true"
-    bwrap, ch_run, unshare = bench.need("bwrap"), bench.need("ch-run"), bench.need("unshare")
-    ours = bench.SLIPWAY
-    print(f"start-up of /bin/true, {runs} runs in turn ({bench.machine()})")
-
+def single_starts(peers, session):
+    """{group: {name: Start}} of one process at a time."""
+    root, squashfs = peers.root, peers.squashfs
+    limits = {NATIVE: Start(TRUE), CHROOT: Start([bench.need("unshare"), "-Urm", "/usr/sbin/chroot", root, *TRUE])}
     directory = {
-        "native": [true],
-        "unshare -Urm chroot (limit)": [unshare, "-Urm", "/usr/sbin/chroot", root, true],
-        "bubblewrap, directory": [bwrap, "--ro-bind", root, "/", "--dev-bind", "/dev", "/dev", "--proc", "/proc",
-                                  "--ro-bind", "/sys", "/sys", "--bind", "/tmp", "/tmp", true],
-        "ch-run, directory": [ch_run, root, "--", true],
-        "slipway, directory, own session": [ours, "run", "--session=none", root, "--", true],
-        "slipway, directory": [ours, "run", root, "--", true],
+        **limits,
+        "bubblewrap (host)": peers.bubblewrap(bench.need("bwrap"), TRUE),
+        "bubblewrap (sid)": peers.bubblewrap(peers.new("bwrap"), TRUE),
+        "ch-run (host)": peers.ch_run_old(root, TRUE),
+        "ch-run (sid)": peers.ch_run_new(root, TRUE),
+        "crun (sid), user and mount namespace": peers.crun("crun-two", TRUE, ["user", "mount"]),
+        "crun (sid), its default namespaces": peers.crun("crun-default", TRUE),
+        "apptainer (sid)": peers.apptainer(root, TRUE),
+        OURS: peers.slipway(root, TRUE),
+        OURS_NONE: peers.slipway(root, TRUE, "--session=none"),
     }
-    bench.table("directory", bench.in_turn(directory, runs), "native")
+    image = {
+        "ch-run (host)": peers.ch_run_old(squashfs, TRUE),
+        "ch-run (sid)": peers.ch_run_new(squashfs, TRUE),
+        "apptainer (sid)": peers.apptainer(squashfs, TRUE),
+        "apptainer (sid), SIF": peers.apptainer(peers.sif(), TRUE),
+        OURS: peers.slipway(squashfs, TRUE),
+        OURS_NONE: peers.slipway(squashfs, TRUE, "--session=none"),
+        OURS_ENTERING: peers.slipway(squashfs, TRUE, f"--session={session}"),
+    }
+    return {"directory": directory, "squashfs": image}
 
-    holder = subprocess.Popen([ours, "run", "--session=bench", squashfs, "--", "/bin/sleep", "3600"])
+
+def rank_starts(peers):
+    """{name: Start} of many at once; all from the squashfs file but where the name says otherwise."""
+    return {
+        NATIVE: Start(TRUE),
+        "ch-run (host), directory": peers.ch_run_old(peers.root, TRUE),
+        "ch-run (host)": peers.ch_run_old(peers.squashfs, TRUE),
+        "ch-run (sid)": peers.ch_run_new(peers.squashfs, TRUE),
+        "apptainer (sid)": peers.apptainer(peers.squashfs, TRUE),
+        "slipway, directory": peers.slipway(peers.root, TRUE),
+        OURS: peers.slipway(peers.squashfs, TRUE),
+    }
+
+
+def seconds_of(start, timer, copies=1):
+    """Time one start of `copies` commands at once. Raises RuntimeError with what they said if one fails."""
+    errors = os.path.join(bench.WORK, "errors")
+    if os.path.exists(errors):
+        os.unlink(errors)
+    words = start.before + [timer, str(copies), os.path.abspath(errors), *start.argv]
+    done = subprocess.run(words, env={**os.environ, **start.env}, stdin=subprocess.DEVNULL, capture_output=True,
+                          text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr)
+    nanoseconds, failed, status = (int(word) for word in done.stdout.split())
+    if failed:
+        said = open(errors, encoding="utf-8", errors="replace").read() if os.path.exists(errors) else ""
+        raise RuntimeError(f"{failed} of {copies} failed, the first with status {status}\n{said[:2000]}{done.stderr}")
+    return nanoseconds / 1e9
+
+
+def in_turn(starts, timer, runs, copies=1, budget_s=None):
+    """Time {name: Start} A B C A B C ...: {name: [seconds, ...]}. The first turn warms up and counts only for what is so
+    slow that it has few turns: later ones leave out what has used up `budget_s`. What fails is reported and left out."""
+    times, spent = {name: [] for name in starts}, dict.fromkeys(starts, 0.0)
+    settle = SETTLE_S * (1 if copies == 1 else 10)
+    for turn in range(runs + 1):
+        for name, start in starts.items():
+            if times[name] is None or (budget_s and times[name] and spent[name] > budget_s):
+                continue
+            try:
+                seconds = seconds_of(start, timer, copies)
+            except RuntimeError as error:
+                shown = name if isinstance(name, str) else ", ".join(name)
+                print(f"{shown}, {copies} at once: {error}", file=sys.stderr)
+                times[name] = None
+                continue
+            spent[name] += seconds
+            if turn > 0 or (budget_s and seconds > budget_s / 4):
+                times[name].append(seconds)
+            time.sleep(settle)
+    return {name: values for name, values in times.items() if values}
+
+
+def held_session(peers, session):
+    """Start a rank that keeps a session alive, and return it once it runs its command."""
+    start = peers.slipway(peers.squashfs, SLEEP, f"--session={session}")
+    holder = subprocess.Popen(start.argv)
+    deadline = time.monotonic() + 10
+    while resident.command_name(holder.pid) != "sleep":
+        if holder.poll() is not None or time.monotonic() > deadline:
+            holder.kill()
+            raise RuntimeError("the rank that should keep the session did not start")
+        time.sleep(0.01)
+    return holder
+
+
+def measure(arguments):
+    """All figures: {group: {name: [seconds, ...]}} and {name: what `resident.of_ranks` tells}, and the machine."""
+    timer = bench.spawn_timer()
+    peers = peer_commands.Peers(*images())
+    facts = {"machine": bench.machine(), "load_before": os.getloadavg()[0], "versions": peers.versions()}
+    print(f"{facts['machine']}, load {facts['load_before']:.2f}; image {os.path.getsize(peers.squashfs) >> 20} MiB squashfs")
+    print("versions: " + ", ".join(f"{name} {version}" for name, version in facts["versions"].items()))
+    if peer_commands.without_hybrid_cgroups():
+        print("crun refuses this machine's control groups: it is measured where they are hidden from it")
+
+    session = f"bench-{os.getpid()}"
+    holder = held_session(peers, session)
     try:
-        image = {
-            "native": [true],
-            "ch-run, squashfs": [ch_run, squashfs, "--", true],
-            "slipway, squashfs, own session": [ours, "run", "--session=none", squashfs, "--", true],
-            "slipway, squashfs, entering a session": [ours, "run", "--session=bench", squashfs, "--", true],
-        }
-        bench.table("squashfs", bench.in_turn(image, runs), "native")
+        groups = single_starts(peers, session)
+        mixed = {(group, name): start for group, starts in groups.items() for name, start in starts.items()}
+        timed = in_turn(mixed, timer, arguments.runs)
     finally:
         holder.kill()
         holder.wait()
+    times = {group: {name: values for (of, name), values in timed.items() if of == group} for group in groups}
+    times["squashfs"] = {**{name: times["directory"][name] for name in (NATIVE, CHROOT)}, **times["squashfs"]}
+    for ranks in RANKS:
+        runs = arguments.runs // 3 if ranks < 100 else arguments.runs // 6
+        times[f"{ranks} ranks"] = in_turn(rank_starts(peers), timer, max(runs, 3), ranks, budget_s=10)
 
-    for ranks in (32, 128):
-        together = {
-            "native": [true],
-            "ch-run, squashfs": [ch_run, squashfs, "--", true],
-            "slipway, squashfs": [ours, "run", squashfs, "--", true],
-        }
-        bench.table(f"{ranks} at once", bench.in_turn(together, max(3, runs // 6), copies=ranks), "native")
+    waiting = {}
+    commands = {
+        NATIVE: Start(SLEEP),
+        "ch-run (host), directory": peers.ch_run_old(peers.root, SLEEP),
+        "ch-run (host)": peers.ch_run_old(peers.squashfs, SLEEP),
+        "ch-run (sid)": peers.ch_run_new(peers.squashfs, SLEEP),
+        "apptainer (sid)": peers.apptainer(peers.squashfs, SLEEP),
+        OURS: peers.slipway(peers.squashfs, SLEEP),
+    }
+    for name, start in commands.items():
+        waiting[name] = resident.of_ranks(start, 128, "sleep")
+    facts["load_after"] = os.getloadavg()[0]
+    return times, waiting, facts
+
+
+def targets(times, waiting):
+    """What DESIGN asks for: [(what, figure, beside, limit, unit)]; the figure is None if it could not be measured."""
+    medians = {group: {name: statistics.median(values) for name, values in of.items()} for group, of in times.items()}
+
+    def best_peer(group):
+        others = {name: value for name, value in medians[group].items()
+                  if name not in (NATIVE, CHROOT) and not name.startswith("slipway")}
+        return min(others, key=others.get)
+
+    def ratio(group, ours, beside):
+        known = medians[group]
+        return known[ours] / known[beside] if ours in known and beside in known else None
+
+    rows = []
+    for group, limit in (("directory", 0.75), ("squashfs", 0.5)):
+        beside = best_peer(group)
+        rows.append((f"start, {group}", ratio(group, OURS, beside), beside, limit, "x"))
+    rows.append(("entering a session", ratio("squashfs", OURS_ENTERING, CHROOT), CHROOT, 1.3, "x"))
+    for ranks in RANKS:
+        rows.append((f"{ranks} ranks, squashfs", ratio(f"{ranks} ranks", OURS, NATIVE), NATIVE, 2.0, "x"))
+    rows.append(("PSS of a waiting rank, less native", extra_pss(waiting, OURS), "", 150.0, "KiB"))
+    servers = waiting[OURS]["fuse_servers"] if waiting.get(OURS) else None
+    rows.append(("FUSE servers of 128 ranks", servers, "", 1.0, ""))
+    return rows
+
+
+def extra_pss(waiting, name):
+    """KiB a rank beyond the command's own."""
+    if not waiting.get(name) or not waiting.get(NATIVE):
+        return None
+    return (waiting[name]["pss_kib"] - waiting[NATIVE]["pss_kib"]) / 128
+
+
+def print_waiting(waiting):
+    print("\n128 ranks asleep")
+    print(f"  {'':44} {'PSS':>9} {'a rank':>9} {'processes':>9} {'FUSE servers':>12} {'all up after':>12}")
+    for name, told in waiting.items():
+        if not told:
+            continue
+        unread = f"   {told['unreadable']} not readable: their resident size" if told["unreadable"] else ""
+        print(f"  {name:44} {told['pss_kib'] / 1024:5.1f} MiB {extra_pss(waiting, name):5.0f} KiB {told['processes']:9} "
+              f"{told['fuse_servers']:12} {told['up_s'] * 1000:9.0f} ms{unread}")
+
+
+def print_targets(rows):
+    print("\ntargets")
+    print(f"  {'':36} {'figure':>8} {'target':>8}")
+    for what, figure, beside, limit, unit in rows:
+        shown = "  none" if figure is None else f"{figure:8.2f}"
+        verdict = "not measured" if figure is None else "met" if figure <= limit else "missed"
+        print(f"  {what:36} {shown} {limit:8.2f} {unit:4} {verdict:12} {'beside ' + beside if beside else ''}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--runs", type=int, default=41, help="how often each is started alone (41)")
+    parser.add_argument("--json", metavar="FILE", help="write every figure to FILE as well")
+    arguments = parser.parse_args()
+    times, waiting, facts = measure(arguments)
+    for group, of in times.items():
+        bench.table(group, of, NATIVE)
+    print_waiting(waiting)
+    rows = targets(times, waiting)
+    print_targets(rows)
+    print(f"load after: {facts['load_after']:.2f} (the benchmark's own included)")
+    if arguments.json:
+        told = {**facts, "seconds": times, "waiting": waiting,
+                "targets": [dict(zip(("what", "figure", "beside", "limit", "unit"), row)) for row in rows]}
+        with open(arguments.json, "w", encoding="utf-8") as stream:
+            json.dump(told, stream, indent=1)
 
 
 if __name__ == "__main__":

@@ -33,6 +33,11 @@ unpack() { # ROOT PACKAGE...
     for deb in "$root"/var/cache/apt/archives/*.deb; do basename "$deb" .deb; done |
         sed 's/%3a/:/' | cut -d_ -f1,2 --output-delimiter=' ' >"$root/versions"
     rm -rf "$root/var/cache/apt" "$root/var/lib/apt" "$root/usr/share/doc" "$root/usr/share/locale" "$log"
+    # Apptainer finds its files relative to itself, below the prefix /usr (its starter below /usr/lib).
+    ln -s ../etc "$root/usr/etc"
+    ln -s ../var "$root/usr/var"
+    ln -s ../../etc "$root/usr/lib/etc"
+    ln -s ../../var "$root/usr/lib/var"
     printf '%s\n' "$@" | sort -u >"$root/asked"
 }
 

@@ -1,0 +1,121 @@
+"""How each program that starts containers is called in the start-up benchmark, in the way that is fastest for it.
+
+Must not: wrap a peer in anything that its figure would then contain.
+"""
+import dataclasses
+import json
+import os
+import subprocess
+
+import bench
+
+PACKAGES = ["charliecloud", "crun", "apptainer", "bubblewrap", "squashfuse"]
+
+
+@dataclasses.dataclass
+class Start:
+    """A command to measure; "{n}" in a word becomes the copy's number. What `before` does, it does before the timer
+    starts, so that it is outside of the figure."""
+    argv: list
+    before: list = dataclasses.field(default_factory=list)
+    env: dict = dataclasses.field(default_factory=dict)
+
+
+def sid_root():
+    """Return the directory with the newest peers, unpacked from Debian sid if it is not there."""
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    root = os.environ.get("SLIPWAY_SID_ROOT") or os.path.join(cache, "slipway-tests/sid")
+    subprocess.run([os.path.join(bench.SOURCE, "tests/lib/sid-root.sh"), root, *PACKAGES], check=True)
+    return root
+
+
+def without_hybrid_cgroups():
+    """crun refuses to start where control groups are of both versions. Nothing of it is measured here: show it a
+    machine without, by a mount namespace around the timer; the user and the (lack of) capabilities stay."""
+    if not os.path.exists("/sys/fs/cgroup/unified/cgroup.controllers"):
+        return []
+    hide = "mount -t tmpfs tmpfs /sys/fs/cgroup; exec setpriv --inh-caps=-all --ambient-caps=-all -- \"$@\""
+    return [bench.need("unshare"), "--map-current-user", "--keep-caps", "--mount", "/bin/sh", "-ec", hide, "sh"]
+
+
+class Peers:
+    """The peers, and the images in each form that they take."""
+
+    def __init__(self, root, squashfs):
+        self.root, self.squashfs = os.path.abspath(root), os.path.abspath(squashfs)
+        self.sid = sid_root()
+        self.work = os.path.abspath(bench.WORK)
+        self.apptainer_env = {"PATH": os.path.join(self.sid, "usr/bin") + ":" + os.environ["PATH"]}
+
+    def new(self, program):
+        """Return the path of a program of Debian sid."""
+        return os.path.join(self.sid, "usr/bin", program)
+
+    def versions(self):
+        """Return {program: version}, as each says it."""
+        asked = {"bubblewrap (host)": [bench.need("bwrap")], "bubblewrap (sid)": [self.new("bwrap")],
+                 "ch-run (host)": [bench.need("ch-run")], "ch-run (sid)": [self.new("ch-run")],
+                 "crun (sid)": [self.new("crun")], "apptainer (sid)": [self.new("apptainer")],
+                 "slipway": [bench.SLIPWAY]}
+        told = {}
+        for name, argv in asked.items():
+            answer = subprocess.run(argv + ["--version"], capture_output=True, text=True, check=True)
+            told[name] = (answer.stdout + answer.stderr).split("\n")[0].split()[-1]
+        return told
+
+    def bubblewrap(self, program, command):
+        root = self.root
+        return Start([program, "--ro-bind", root, "/", "--dev-bind", "/dev", "/dev", "--bind", "/proc", "/proc",
+                      "--ro-bind", "/sys", "/sys", "--bind", "/tmp", "/tmp", *command])
+
+    def crun(self, bundle, command, namespaces=None):
+        """A bundle as `crun spec --rootless` makes it, without a terminal and without control groups; the one id that
+        needs no newuidmap is mapped, and PATH keeps crun from trying that program first."""
+        directory = os.path.join(self.work, bundle)
+        os.makedirs(directory, exist_ok=True)
+        file = os.path.join(directory, "config.json")
+        if os.path.exists(file):
+            os.unlink(file)
+        subprocess.run([self.new("crun"), "spec", "--rootless"], cwd=directory, check=True)
+        with open(file, encoding="utf-8") as stream:
+            config = json.load(stream)
+        config["process"].update(terminal=False, args=command)
+        config["root"]["path"] = self.root
+        config["mounts"] = [mount for mount in config["mounts"] if mount["type"] != "cgroup"]
+        config["linux"]["uidMappings"] = [{"containerID": 0, "hostID": os.getuid(), "size": 1}]
+        config["linux"]["gidMappings"] = [{"containerID": 0, "hostID": os.getgid(), "size": 1}]
+        del config["linux"]["resources"]
+        if namespaces:
+            kept = {"mqueue": "ipc", "sysfs": "network", "proc": "pid"}  # each mount needs that namespace to be its own
+            config["linux"]["namespaces"] = [{"type": name} for name in namespaces]
+            config["mounts"] = [m for m in config["mounts"] if kept.get(m["type"], "user") in namespaces]
+            config["mounts"] += [{"destination": f"/{name}", "type": "bind", "source": f"/{name}", "options": ["rbind"]}
+                                 for name in ("proc", "sys")]
+            config.pop("hostname")
+            config["linux"]["maskedPaths"] = config["linux"]["readonlyPaths"] = []
+        with open(file, "w", encoding="utf-8") as stream:
+            json.dump(config, stream, indent=1)
+        state = os.path.join(self.work, "crun-state")
+        argv = [self.new("crun"), "--root", state, "--cgroup-manager=disabled", "run", "--bundle", directory, "bench{n}"]
+        return Start(argv, before=[*without_hybrid_cgroups(), "/usr/bin/env", "PATH=/nonexistent"])
+
+    def ch_run_old(self, image, command):
+        return Start([bench.need("ch-run"), image, "--", *command])
+
+    def ch_run_new(self, image, command):
+        return Start([self.new("ch-run"), image, "--", *command])
+
+    def apptainer(self, image, command):
+        """Its files are found relative to the program; squashfuse_ll by PATH."""
+        return Start([self.new("apptainer"), "--silent", "exec", image, *command], env=self.apptainer_env)
+
+    def sif(self):
+        """Return the image in Apptainer's own form, made by Apptainer."""
+        file = os.path.join(self.work, "root.sif")
+        if not os.path.exists(file):
+            subprocess.run([self.new("apptainer"), "--silent", "build", file, self.root], check=True,
+                           env={**os.environ, **self.apptainer_env})
+        return file
+
+    def slipway(self, image, command, *options):
+        return Start([os.path.abspath(bench.SLIPWAY), "run", *options, image, "--", *command])
