@@ -23,6 +23,18 @@ def machine():
     return f"{time.strftime('%Y-%m-%d')}, {os.cpu_count()} CPUs, kernel {platform.release()}"
 
 
+def busy_share(seconds=1.0):
+    """Return how much of the processors' time is used at the moment, 0 to 1."""
+    def ticks():
+        with open("/proc/stat", encoding="utf-8") as stream:
+            fields = [int(word) for word in stream.readline().split()[1:9]]
+        return sum(fields), fields[3] + fields[4]
+    all_before, idle_before = ticks()
+    time.sleep(seconds)
+    all_after, idle_after = ticks()
+    return 1 - (idle_after - idle_before) / max(1, all_after - all_before)
+
+
 def need(program):
     """Return the program's path, or end with what to install."""
     path = shutil.which(program)

@@ -56,8 +56,8 @@ def memory_of(pid):
 def fuse_mounts(pid):
     """The device numbers of the FUSE file systems that a process sees: a server each."""
     with open(f"/proc/{pid}/mountinfo", encoding="utf-8") as stream:
-        mounts = [line.split(" - ") for line in stream]
-    return {left.split()[2] for left, right in mounts if right.split()[0].startswith("fuse") and right.split()[0] != "fusectl"}
+        mounts = [[half.split() for half in line.split(" - ")] for line in stream]
+    return {left[2] for left, right in mounts if right[0] == "fuse" or right[0].startswith("fuse.")}
 
 
 def reap_all(deadline):

@@ -1,11 +1,10 @@
-"""Start-up: from start to exit of /bin/true, ours beside the peers and the limit in one run; and what waiting ranks cost.
+"""Start-up: from start to exit of /bin/true, ours beside the peers and the limit in one run; what waiting ranks cost.
 
 Must not: need privilege, or leave anything but its images in $SLIPWAY_BENCH_DIR and the peers in the user's cache.
 """
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
 import time
@@ -13,12 +12,11 @@ import time
 import bench
 import peers as peer_commands
 import resident
+import startup_report as report
 from peers import Start
+from startup_report import CHROOT, NATIVE, OURS, OURS_ENTERING, OURS_NONE, RANKS, WAITING_RANKS
 
 TRUE, SLEEP = ["/bin/true"], ["/bin/sleep", "3600"]
-CHROOT, NATIVE = "unshare -Urm chroot (limit)", "native"
-OURS, OURS_NONE, OURS_ENTERING = "slipway", "slipway --session=none", "slipway, entering a session"
-RANKS = (32, 128, 200)
 SETTLE_S = 0.02  # what a command leaves to the background (FUSE servers, brokers) ends before the next is measured
 
 
@@ -94,8 +92,8 @@ def seconds_of(start, timer, copies=1):
 
 
 def in_turn(starts, timer, runs, copies=1, budget_s=None):
-    """Time {name: Start} A B C A B C ...: {name: [seconds, ...]}. The first turn warms up and counts only for what is so
-    slow that it has few turns: later ones leave out what has used up `budget_s`. What fails is reported and left out."""
+    """Time {name: Start} A B C A B C ...: {name: [seconds, ...]}. The first turn warms up and counts only for what is
+    so slow that it has few turns: later ones leave out what has used up `budget_s`. What fails is told and left out."""
     times, spent = {name: [] for name in starts}, dict.fromkeys(starts, 0.0)
     settle = SETTLE_S * (1 if copies == 1 else 10)
     for turn in range(runs + 1):
@@ -133,8 +131,9 @@ def measure(arguments):
     """All figures: {group: {name: [seconds, ...]}} and {name: what `resident.of_ranks` tells}, and the machine."""
     timer = bench.spawn_timer()
     peers = peer_commands.Peers(*images())
-    facts = {"machine": bench.machine(), "load_before": os.getloadavg()[0], "versions": peers.versions()}
-    print(f"{facts['machine']}, load {facts['load_before']:.2f}; image {os.path.getsize(peers.squashfs) >> 20} MiB squashfs")
+    facts = {"machine": bench.machine(), "busy_before": bench.busy_share(), "versions": peers.versions()}
+    print(f"{facts['machine']}; a squashfs file of {os.path.getsize(peers.squashfs) >> 20} MiB")
+    report.warn_if_busy(facts["busy_before"])
     print("versions: " + ", ".join(f"{name} {version}" for name, version in facts["versions"].items()))
     if peer_commands.without_hybrid_cgroups():
         print("crun refuses this machine's control groups: it is measured where they are hidden from it")
@@ -164,81 +163,31 @@ def measure(arguments):
         OURS: peers.slipway(peers.squashfs, SLEEP),
     }
     for name, start in commands.items():
-        waiting[name] = resident.of_ranks(start, 128, "sleep")
-    facts["load_after"] = os.getloadavg()[0]
+        waiting[name] = resident.of_ranks(start, WAITING_RANKS, "sleep")
+    facts["busy_after"] = bench.busy_share()
     return times, waiting, facts
-
-
-def targets(times, waiting):
-    """What DESIGN asks for: [(what, figure, beside, limit, unit)]; the figure is None if it could not be measured."""
-    medians = {group: {name: statistics.median(values) for name, values in of.items()} for group, of in times.items()}
-
-    def best_peer(group):
-        others = {name: value for name, value in medians[group].items()
-                  if name not in (NATIVE, CHROOT) and not name.startswith("slipway")}
-        return min(others, key=others.get)
-
-    def ratio(group, ours, beside):
-        known = medians[group]
-        return known[ours] / known[beside] if ours in known and beside in known else None
-
-    rows = []
-    for group, limit in (("directory", 0.75), ("squashfs", 0.5)):
-        beside = best_peer(group)
-        rows.append((f"start, {group}", ratio(group, OURS, beside), beside, limit, "x"))
-    rows.append(("entering a session", ratio("squashfs", OURS_ENTERING, CHROOT), CHROOT, 1.3, "x"))
-    for ranks in RANKS:
-        rows.append((f"{ranks} ranks, squashfs", ratio(f"{ranks} ranks", OURS, NATIVE), NATIVE, 2.0, "x"))
-    rows.append(("PSS of a waiting rank, less native", extra_pss(waiting, OURS), "", 150.0, "KiB"))
-    servers = waiting[OURS]["fuse_servers"] if waiting.get(OURS) else None
-    rows.append(("FUSE servers of 128 ranks", servers, "", 1.0, ""))
-    return rows
-
-
-def extra_pss(waiting, name):
-    """KiB a rank beyond the command's own."""
-    if not waiting.get(name) or not waiting.get(NATIVE):
-        return None
-    return (waiting[name]["pss_kib"] - waiting[NATIVE]["pss_kib"]) / 128
-
-
-def print_waiting(waiting):
-    print("\n128 ranks asleep")
-    print(f"  {'':44} {'PSS':>9} {'a rank':>9} {'processes':>9} {'FUSE servers':>12} {'all up after':>12}")
-    for name, told in waiting.items():
-        if not told:
-            continue
-        unread = f"   {told['unreadable']} not readable: their resident size" if told["unreadable"] else ""
-        print(f"  {name:44} {told['pss_kib'] / 1024:5.1f} MiB {extra_pss(waiting, name):5.0f} KiB {told['processes']:9} "
-              f"{told['fuse_servers']:12} {told['up_s'] * 1000:9.0f} ms{unread}")
-
-
-def print_targets(rows):
-    print("\ntargets")
-    print(f"  {'':36} {'figure':>8} {'target':>8}")
-    for what, figure, beside, limit, unit in rows:
-        shown = "  none" if figure is None else f"{figure:8.2f}"
-        verdict = "not measured" if figure is None else "met" if figure <= limit else "missed"
-        print(f"  {what:36} {shown} {limit:8.2f} {unit:4} {verdict:12} {'beside ' + beside if beside else ''}")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--runs", type=int, default=41, help="how often each is started alone (41)")
     parser.add_argument("--json", metavar="FILE", help="write every figure to FILE as well")
+    parser.add_argument("--markdown", metavar="FILE", help="write the tables of docs/reference/benchmarks.md to FILE")
     arguments = parser.parse_args()
     times, waiting, facts = measure(arguments)
     for group, of in times.items():
         bench.table(group, of, NATIVE)
-    print_waiting(waiting)
-    rows = targets(times, waiting)
-    print_targets(rows)
-    print(f"load after: {facts['load_after']:.2f} (the benchmark's own included)")
+    report.print_waiting(waiting)
+    rows = report.targets(times, waiting)
+    report.print_targets(rows)
+    report.warn_if_busy(facts["busy_after"])
     if arguments.json:
-        told = {**facts, "seconds": times, "waiting": waiting,
-                "targets": [dict(zip(("what", "figure", "beside", "limit", "unit"), row)) for row in rows]}
+        told = {**facts, "seconds": times, "waiting": waiting, "targets": [row._asdict() for row in rows]}
         with open(arguments.json, "w", encoding="utf-8") as stream:
             json.dump(told, stream, indent=1)
+    if arguments.markdown:
+        with open(arguments.markdown, "w", encoding="utf-8") as stream:
+            stream.write(report.markdown(times, waiting, rows, facts))
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ ordinary_user_setup() { # CHECKOUT
         # The builds of the tests and of the quickstart differ in -Werror alone: let them share the compiler's cache.
         local keep=(CCACHE_IGNOREOPTIONS=-Werror) name
         for name in CI TERM LANG http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY CCACHE_DIR \
-            SLIPWAY_STORE SLIPWAY_CONFORMANCE; do
+            SLIPWAY_STORE SLIPWAY_CONFORMANCE SLIPWAY_SID_ROOT SLIPWAY_SID_MIRROR; do
             [ -z "${!name:-}" ] || keep+=("$name=${!name}")
         done
         setpriv --reuid "$run_user" --regid "$(id -g "$run_user")" --init-groups --inh-caps=-all \

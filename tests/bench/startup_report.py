@@ -1,0 +1,112 @@
+"""What the start-up benchmark's figures say: the targets, the tables on the terminal and in the documentation.
+
+Must not: measure.
+"""
+import collections
+import statistics
+
+CHROOT, NATIVE = "unshare -Urm chroot (limit)", "native"
+OURS, OURS_NONE, OURS_ENTERING = "slipway", "slipway --session=none", "slipway, entering a session"
+RANKS = (32, 128, 200)
+WAITING_RANKS = 128
+
+# `figure` is None if it could not be measured; it must not exceed `limit`.
+Target = collections.namedtuple("Target", "what figure beside limit unit")
+
+
+def medians(of):
+    return {name: statistics.median(values) for name, values in of.items()}
+
+
+def targets(times, waiting):
+    """What the start-up must reach: [Target]."""
+    known = {group: medians(of) for group, of in times.items()}
+
+    def best_peer(group):
+        others = {name: value for name, value in known[group].items()
+                  if name not in (NATIVE, CHROOT) and not name.startswith("slipway")}
+        return min(others, key=others.get)
+
+    def ratio(group, ours, beside):
+        of = known[group]
+        return of[ours] / of[beside] if ours in of and beside in of else None
+
+    rows = []
+    for group, limit in (("directory", 0.75), ("squashfs", 0.5)):
+        beside = best_peer(group)
+        rows.append(Target(f"start, {group}", ratio(group, OURS, beside), beside, limit, "x"))
+    rows.append(Target("entering a session", ratio("squashfs", OURS_ENTERING, CHROOT), CHROOT, 1.3, "x"))
+    for ranks in RANKS:
+        rows.append(Target(f"{ranks} ranks, squashfs", ratio(f"{ranks} ranks", OURS, NATIVE), NATIVE, 2.0, "x"))
+    ours = waiting.get(OURS)
+    rows.append(Target("memory of a waiting rank", extra_pss(waiting, OURS), NATIVE, 150.0, "KiB"))
+    rows.append(Target(f"FUSE servers of {WAITING_RANKS} ranks", ours and ours["fuse_servers"], "", 1, ""))
+    return rows
+
+
+def extra_pss(waiting, name):
+    """KiB of proportional set size a rank beyond the command's own, or None."""
+    if not waiting.get(name) or not waiting.get(NATIVE):
+        return None
+    return (waiting[name]["pss_kib"] - waiting[NATIVE]["pss_kib"]) / WAITING_RANKS
+
+
+def warn_if_busy(share):
+    """Say so if this machine works for others as well."""
+    if share > 0.05:
+        print(f"{share:.0%} of the processors' time is used by something else: these figures are not worth keeping")
+
+
+def verdict(row):
+    if row.figure is None:
+        return "not measured"
+    return "met" if row.figure <= row.limit else "missed"
+
+
+def print_waiting(waiting):
+    print(f"\n{WAITING_RANKS} ranks asleep: proportional set size of all processes, and a rank beyond native")
+    print(f"  {'':44} {'PSS':>9} {'a rank':>9} {'processes':>9} {'FUSE servers':>12} {'all up after':>12}")
+    for name, told in waiting.items():
+        if not told:
+            continue
+        extra = extra_pss(waiting, name)
+        shown = "" if extra is None else f"{extra:.0f} KiB"
+        unread = f"   {told['unreadable']} not readable: their resident size" if told["unreadable"] else ""
+        print(f"  {name:44} {told['pss_kib'] / 1024:5.1f} MiB {shown:>9} {told['processes']:9} "
+              f"{told['fuse_servers']:12} {told['up_s'] * 1000:9.0f} ms{unread}")
+
+
+def print_targets(rows):
+    print("\ntargets")
+    print(f"  {'':36} {'figure':>8} {'at most':>8}")
+    for row in rows:
+        figure = "none" if row.figure is None else f"{row.figure:.2f}"
+        beside = f"beside {row.beside}" if row.beside else ""
+        print(f"  {row.what:36} {figure:>8} {row.limit:8.2f} {row.unit:4} {verdict(row):12} {beside}")
+
+
+def markdown(times, waiting, rows, facts):
+    """The same as tables for docs/reference/benchmarks.md."""
+    busy = max(facts["busy_before"], facts["busy_after"])
+    lines = [f"{facts['machine']}; {busy:.0%} of the processors' time used by others. "
+             + ", ".join(f"{name} {version}" for name, version in facts["versions"].items()) + ".", ""]
+    lines += ["| start to exit of /bin/true, ms | directory | squashfs |", "|---|--:|--:|"]
+    one = {group: medians(times[group]) for group in ("directory", "squashfs")}
+    for name in dict.fromkeys([*one["directory"], *one["squashfs"]]):
+        cells = [f"{one[group][name] * 1000:.2f}" if name in one[group] else "–" for group in one]
+        lines.append(f"| {name} | {cells[0]} | {cells[1]} |")
+    known = {ranks: medians(times[f"{ranks} ranks"]) for ranks in RANKS}
+    lines += ["", "| at once, squashfs, ms | " + " | ".join(str(ranks) for ranks in RANKS)
+              + " | memory of a rank that waits | FUSE servers |", "|---" + "|--:" * (len(RANKS) + 2) + "|"]
+    for name in dict.fromkeys(name for of in known.values() for name in of):
+        cells = [f"{of[name] * 1000:.0f}" if name in of else "–" for of in known.values()]
+        extra, told = extra_pss(waiting, name), waiting.get(name)
+        cells.append("–" if extra is None or name == NATIVE else f"{extra:.0f} KiB")
+        cells.append(str(told["fuse_servers"]) if told else "–")
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    lines += ["", "| target | figure | at most | |", "|---|--:|--:|---|"]
+    for row in rows:
+        figure = "none" if row.figure is None else f"{row.figure:.2f}"
+        beside = {"x": f"× {row.beside}", "KiB": "KiB beyond native"}.get(row.unit, "")
+        lines.append(f"| {row.what} | {figure} | {row.limit:g} {beside} | {verdict(row)} |")
+    return "\n".join(lines) + "\n"
