@@ -55,6 +55,7 @@ def single_starts(peers, session):
         "apptainer (sid)": peers.apptainer(squashfs, TRUE),
         "apptainer (sid), SIF": peers.apptainer(peers.sif(), TRUE),
         OURS: peers.slipway(squashfs, TRUE),
+        "slipway, SIF": peers.slipway(peers.sif(), TRUE),
         OURS_NONE: peers.slipway(squashfs, TRUE, "--session=none"),
         OURS_ENTERING: peers.slipway(squashfs, TRUE, f"--session={session}"),
     }

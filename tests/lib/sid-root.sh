@@ -24,7 +24,7 @@ unpack() { # ROOT PACKAGE...
     local root=$1 log=$1.log deb
     shift
     # A mirror that stands still, as some clusters and test machines have, is good enough; signatures are checked.
-    if ! mmdebstrap --quiet --mode=chrootless --variant=extract --skip=cleanup/apt \
+    if ! mmdebstrap --mode=chrootless --variant=extract --skip=cleanup/apt \
         --aptopt='Acquire::Check-Valid-Until "false"' --include="$(IFS=,; echo "$*")" \
         sid "$root" "${SLIPWAY_SID_MIRROR:-http://deb.debian.org/debian}" >"$log" 2>&1; then
         cat "$log" >&2
