@@ -51,7 +51,11 @@ HostFacts probe_host(const RunSpec& spec) {
         if (sys::stat_if_exists(AT_FDCWD, row.path)) facts.present.insert(row.path);
     for (const auto& bind : spec.mounts.binds)
         if (sys::stat_if_exists(AT_FDCWD, bind.source)) facts.present.insert(bind.source);
-    facts.working_directory = absolute_path(".");
+    try {
+        facts.working_directory = absolute_path(".");
+    } catch (const SysError&) {  // it was deleted; who needs a name for it is told then
+        facts.working_directory = ".";
+    }
     facts.namespaces =
         namespace_link("/proc/self/ns/mnt") + " " + namespace_link("/proc/self/ns/user");
     facts.launcher = find_launcher(facts.environment, ::getppid(), read_process);
