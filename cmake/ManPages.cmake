@@ -1,7 +1,7 @@
 # The manual pages: those of docs/reference/cli.md are made, those of docs/man/*.1 are taken as they are.
 find_package(Python3 COMPONENTS Interpreter)
-file(GLOB SLIPWAY_MAN_WRITTEN CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/man/*.1)
-file(GLOB SLIPWAY_MAN_PROSE CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/man/*.1.in)
+file(GLOB SLIPWAY_MAN_WRITTEN ${PROJECT_SOURCE_DIR}/docs/man/*.1)
+file(GLOB SLIPWAY_MAN_PROSE ${PROJECT_SOURCE_DIR}/docs/man/*.1.in)
 set(SLIPWAY_MAN_DIR ${PROJECT_BINARY_DIR}/man)
 set(SLIPWAY_MAN_SCRIPT ${PROJECT_SOURCE_DIR}/cmake/man_pages.py)
 set(SLIPWAY_MAN_REFERENCE ${PROJECT_SOURCE_DIR}/docs/reference/cli.md

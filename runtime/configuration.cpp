@@ -3,12 +3,12 @@
 #include "configuration.hpp"
 
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
 
+#include "host_facts.hpp"
 #include "run_spec.hpp"
 #include "settings_file.hpp"
 #include "site.hpp"
@@ -117,16 +117,6 @@ std::string user_file() {
     return join_path(directory, "slipway/config.json");
 }
 
-Variables read_variables() {
-    Variables variables;
-    for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-        const std::string_view text = *entry;
-        if (const size_t equals = text.find('='); equals != std::string_view::npos)
-            variables.emplace(text.substr(0, equals), text.substr(equals + 1));
-    }
-    return variables;
-}
-
 }  // namespace
 
 const std::vector<SettingRow>& setting_rows() {
@@ -179,7 +169,7 @@ Configuration load_configuration() {
     for (const auto& path : {join_path(site_directory(), "config.json"), user_file()})
         if (auto object = read_settings_file(path, configuration_keys()))
             files.push_back({path, std::move(*object)});
-    return merge_configuration(files, read_variables());
+    return merge_configuration(files, read_environment());
 }
 
 void apply_configuration(const Configuration& configuration, RunOptions& options) {

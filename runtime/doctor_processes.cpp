@@ -11,7 +11,6 @@
 #include <cstdlib>
 
 #include "doctor_checks.hpp"
-#include "environment.hpp"
 #include "launcher.hpp"
 #include "slipway/base/file.hpp"
 #include "slipway/base/process.hpp"
@@ -121,13 +120,7 @@ Finding check_shared_memory() {
 }
 
 Finding check_launcher() {
-    std::map<std::string, std::string> variables;
-    for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-        const std::string_view text = *entry;
-        if (const size_t equals = text.find('='); equals != std::string_view::npos)
-            variables.emplace(text.substr(0, equals), text.substr(equals + 1));
-    }
-    const Launcher launcher = find_launcher(variables, ::getppid(), read_process);
+    const Launcher launcher = find_launcher(read_environment(), ::getppid(), read_process);
     if (launcher.name != "parent")
         return good("launcher", fmt::format("{}, step {}: its ranks on this node share a session",
                                             launcher.name, launcher.job));

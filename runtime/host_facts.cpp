@@ -18,6 +18,16 @@ namespace slipway::runtime {
 
 namespace {
 
+std::string namespace_link(const char* path) {
+    try {
+        return sys::readlinkat(AT_FDCWD, path);
+    } catch (const SysError&) {
+        return "unknown";
+    }
+}
+
+}  // namespace
+
 std::map<std::string, std::string> read_environment() {
     std::map<std::string, std::string> environment;
     for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
@@ -28,16 +38,6 @@ std::map<std::string, std::string> read_environment() {
     }
     return environment;
 }
-
-std::string namespace_link(const char* path) {
-    try {
-        return sys::readlinkat(AT_FDCWD, path);
-    } catch (const SysError&) {
-        return "unknown";
-    }
-}
-
-}  // namespace
 
 HostFacts probe_host(const RunSpec& spec) {
     HostFacts facts;

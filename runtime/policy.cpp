@@ -4,7 +4,6 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
-#include <pwd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +15,7 @@
 #include "slipway/base/file.hpp"
 #include "slipway/base/path.hpp"
 #include "slipway/base/sys.hpp"
+#include "slipway/base/users.hpp"
 
 namespace slipway::runtime {
 
@@ -217,8 +217,7 @@ void enforce_site_policy(image::RefKind format, const image::RunnableImage& imag
     facts.path = sys::readlinkat(AT_FDCWD, fmt::format("/proc/self/fd/{}", fd.get()));
     facts.owner = status.st_uid;
     facts.own = status.st_uid == ::geteuid();
-    if (const passwd* entry = ::getpwuid(status.st_uid); entry != nullptr)
-        facts.owner_name = entry->pw_name;
+    if (const auto user = find_user(status.st_uid)) facts.owner_name = user->name;
     check_policy(*policy, facts, spec);
 }
 
