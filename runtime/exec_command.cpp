@@ -118,10 +118,11 @@ void exec_command(const std::vector<std::string>& argv,
         from = to + 1;
     }
     if (!denied.empty()) throw refused(denied, EACCES);
-    throw Error(ErrorKind::not_found,
-                fmt::format("cannot find the command {} in the image", slipway::quoted(name)))
-        .note(fmt::format("PATH searched: {}", path_list))
-        .exit_status(kExitNotFound);
+    Error absent(ErrorKind::not_found,
+                 fmt::format("cannot find the command {} in the image", slipway::quoted(name)));
+    absent.note(fmt::format("PATH searched: {}", path_list)).exit_status(kExitNotFound);
+    if (name.starts_with('-')) absent.hint("put options before IMAGE: what follows it is a command");
+    throw absent;
 }
 
 }  // namespace slipway::runtime

@@ -18,6 +18,16 @@ namespace slipway::runtime {
 
 namespace {
 
+std::string namespace_link(const char* path) {
+    try {
+        return sys::readlinkat(AT_FDCWD, path);
+    } catch (const SysError&) {
+        return "unknown";
+    }
+}
+
+}  // namespace
+
 std::map<std::string, std::string> read_environment() {
     std::map<std::string, std::string> environment;
     for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
@@ -28,16 +38,6 @@ std::map<std::string, std::string> read_environment() {
     }
     return environment;
 }
-
-std::string namespace_link(const char* path) {
-    try {
-        return sys::readlinkat(AT_FDCWD, path);
-    } catch (const SysError&) {
-        return "unknown";
-    }
-}
-
-}  // namespace
 
 HostFacts probe_host(const RunSpec& spec) {
     HostFacts facts;
@@ -51,7 +51,11 @@ HostFacts probe_host(const RunSpec& spec) {
         if (sys::stat_if_exists(AT_FDCWD, row.path)) facts.present.insert(row.path);
     for (const auto& bind : spec.mounts.binds)
         if (sys::stat_if_exists(AT_FDCWD, bind.source)) facts.present.insert(bind.source);
-    facts.working_directory = absolute_path(".");
+    try {
+        facts.working_directory = absolute_path(".");
+    } catch (const SysError&) {  // it was deleted; who needs a name for it is told then
+        facts.working_directory = ".";
+    }
     facts.namespaces =
         namespace_link("/proc/self/ns/mnt") + " " + namespace_link("/proc/self/ns/user");
     facts.launcher = find_launcher(facts.environment, ::getppid(), read_process);

@@ -28,6 +28,8 @@ struct HostFacts {
     Launcher launcher;
 };
 
+/// Our own environment.
+std::map<std::string, std::string> read_environment();
 /// Look at the host, for this request. Reads no file of a user's and starts nothing.
 HostFacts probe_host(const RunSpec& spec);
 

@@ -4,6 +4,7 @@
 
 #include "execute.hpp"
 #include "host_facts.hpp"
+#include "policy.hpp"
 #include "run_plan.hpp"
 #include "run_spec.hpp"
 
@@ -13,6 +14,7 @@ RunPlan plan(const RunOptions& options) {
     const RunSpec spec = make_run_spec(options);
     const image::ImageRef ref = image::parse_image_ref(options.image);
     const image::RunnableImage image = image::make_runnable(ref, options.store);
+    enforce_site_policy(ref.kind, image, spec);
     return plan_run(spec, probe_host(spec), image);
 }
 

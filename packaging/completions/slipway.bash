@@ -27,7 +27,7 @@ _slipway_options() { # SUBCOMMAND ("" for none)
     build) echo "-h --help -t --tag -f --file -o --output --build-arg --preload --target --no-cache --network -s --storage --dry-run" ;;
     bootstrap) echo "-h --help -t --tag --mirror --include --variant -s --storage" ;;
     convert) echo "-h --help --compressor --level --block-size --threads -s --storage" ;;
-    images | inspect) echo "-h --help --json -s --storage" ;;
+    images | inspect | doctor) echo "-h --help --json -s --storage" ;;
     rmi | gc) echo "-h --help -s --storage" ;;
     slipway-train) echo "-h --help --version --model --data --epochs --strategy --device --batch-size --lr --schedule
         --momentum --weight-decay --no-augment --seed --checkpoint --checkpoint-every --stop-after --resume --threads
@@ -52,7 +52,7 @@ _slipway() {
     elif [[ $word == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(_slipway_options "$subcommand")" -- "$word")
     elif [[ -z $subcommand ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "run build bootstrap convert images inspect rmi gc" -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W "run build bootstrap convert images inspect rmi gc doctor" -- "$word")
     else
         mapfile -t COMPREPLY < <(compgen -f -- "$word")
     fi

@@ -95,7 +95,8 @@ std::string absolute_path(const std::string& path) {
     if (!path.empty() && path.front() == '/') return lexically_normal(path);
     char buffer[PATH_MAX];
     if (::getcwd(buffer, sizeof buffer) == nullptr)
-        throw SysError("cannot find the working directory", "getcwd");
+        throw SysError("cannot find the working directory", "getcwd")
+            .hint("change to a directory that is there, or name files by absolute paths");
     return lexically_normal(join_path(buffer, path));
 }
 

@@ -26,6 +26,7 @@ void add_bootstrap(CLI::App& app, Action& action) {
                         "the image store (default: $SLIPWAY_STORE)");
     command->callback([options, &action] {
         action = [options] {
+            options->store = chosen_store(options->store);
             const auto image = builder::bootstrap(*options);
             uint64_t bytes = 0;
             for (const auto& layer : image.layers) bytes += layer.size_bytes;

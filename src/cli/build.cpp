@@ -54,6 +54,7 @@ void add_build(CLI::App& app, Action& action) {
     command->callback([options, &action] {
         action = [options] {
             options->build.no_network = options->network == "none";
+            options->build.store = chosen_store(options->build.store);
             if (options->dry_run) {
                 print(to_text(builder::plan_build(options->build), 2) + "\n");
                 return 0;

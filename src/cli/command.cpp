@@ -17,6 +17,15 @@ std::vector<runtime::Typed> with_origin(const std::vector<std::string>& values,
     return typed;
 }
 
+const runtime::Configuration& configuration() {
+    static const runtime::Configuration loaded = runtime::load_configuration();
+    return loaded;
+}
+
+std::string chosen_store(const std::string& flag) {
+    return flag.empty() ? configuration().value("store") : flag;
+}
+
 void print(const std::string& text) {
     sys::write_all(STDOUT_FILENO, text.data(), text.size(), "standard output");
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "slipway/runtime/configuration.hpp"
 #include "slipway/runtime/run.hpp"
 
 namespace slipway::cli {
@@ -22,10 +23,15 @@ void add_images(CLI::App& app, Action& action);
 void add_inspect(CLI::App& app, Action& action);
 void add_rmi(CLI::App& app, Action& action);
 void add_gc(CLI::App& app, Action& action);
+void add_doctor(CLI::App& app, Action& action);
 
 /// Give each value of a repeatable option its origin: "--bind, argument 2".
 std::vector<runtime::Typed> with_origin(const std::vector<std::string>& values,
                                         const std::string& option);
+/// The configuration's layers below the command line, read once.
+const runtime::Configuration& configuration();
+/// The store to use: that of --storage, else the configuration's, else "" (Store::open knows).
+std::string chosen_store(const std::string& flag);
 /// Write a text to stdout, whole. Throws: SysError (a full disk, a closed pipe).
 void print(const std::string& text);
 

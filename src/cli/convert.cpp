@@ -53,7 +53,7 @@ void add_convert(CLI::App& app, Action& action) {
     command->callback([options, &action] {
         action = [options] {
             options->squashfs.codec = codec_of(options->codec);
-            const auto store = image::Store::open(options->store);
+            const auto store = image::Store::open(chosen_store(options->store));
             const auto report =
                 image::convert(options->source, options->destination, store, options->squashfs);
             for (const auto& warning : report.warnings) log::warning("{}", warning);

@@ -15,7 +15,7 @@ void add_gc(CLI::App& app, Action& action) {
     command->add_option("-s,--storage", *directory, "the image store (default: $SLIPWAY_STORE)");
     command->callback([directory, &action] {
         action = [directory] {
-            auto store = image::Store::open(*directory);
+            auto store = image::Store::open(chosen_store(*directory));
             store.prune_cache();
             log::info("deleted what no stored image needs in {}", store.directory());
             return 0;

@@ -50,7 +50,7 @@ void add_images(CLI::App& app, Action& action) {
                         "the image store (default: $SLIPWAY_STORE)");
     command->callback([options, &action] {
         action = [options] {
-            const auto images = image::Store::open(options->store).list();
+            const auto images = image::Store::open(chosen_store(options->store)).list();
             print(options->json ? as_json(images) : as_table(images));
             return 0;
         };

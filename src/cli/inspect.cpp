@@ -128,7 +128,8 @@ void add_inspect(CLI::App& app, Action& action) {
                         "the image store (default: $SLIPWAY_STORE)");
     command->callback([options, &action] {
         action = [options] {
-            const Json facts = facts_of(image::parse_image_ref(options->image), options->store);
+            const Json facts =
+                facts_of(image::parse_image_ref(options->image), chosen_store(options->store));
             print(options->json ? to_text(facts, 2) + "\n" : as_text(facts));
             return 0;
         };

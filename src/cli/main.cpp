@@ -68,6 +68,7 @@ int parse_and_run(int argc, char* argv[]) {
     add_inspect(app, action);
     add_rmi(app, action);
     add_gc(app, action);
+    add_doctor(app, action);
     app.parse_complete_callback([&] { set_verbosity(verbose, quiet); });
     try {
         app.parse(argc, argv);

@@ -24,7 +24,7 @@ void add_rmi(CLI::App& app, Action& action) {
                         "the image store (default: $SLIPWAY_STORE)");
     command->callback([options, &action] {
         action = [options] {
-            auto store = image::Store::open(options->store);
+            auto store = image::Store::open(chosen_store(options->store));
             for (const auto& name : options->names) {
                 store.remove(name);
                 log::info("removed {}", name);

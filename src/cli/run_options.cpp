@@ -145,6 +145,7 @@ runtime::RunOptions take_run_options(const CLI::App& command, RunFlags& flags) {
     take(command, "--linger", flags.linger, run.linger);
     take(command, "--timeout", flags.timeout, run.timeout);
     take(command, "--stage", flags.stage, run.stage);
+    runtime::apply_configuration(configuration(), run);
     return run;
 }
 

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "slipway/base/error.hpp"
 #include "slipway/base/file.hpp"
@@ -31,6 +32,24 @@ struct Arguments {
     int verbosity = 0;
 };
 
+/// CLI::Range lets "nan" pass: no comparison with it is true.
+CLI::Validator number_between(double least, double most) {
+    return {[=](std::string& text) -> std::string {
+                char* end = nullptr;
+                const double value = std::strtod(text.c_str(), &end);
+                if (end != text.c_str() && *end == '\0' && value >= least && value <= most)
+                    return {};
+                return fmt::format("{} is no number from {} to {}", slipway::quoted(text), least,
+                                   most);
+            },
+            fmt::format("[{} - {}]", least, most)};
+}
+
+/// Threads beyond a few for each processor only wait for each other.
+int most_threads() {
+    return std::max(64, 4 * static_cast<int>(std::thread::hardware_concurrency()));
+}
+
 void set_up(CLI::App& app, Arguments& arguments) {
     train::TrainOptions& options = arguments.options;
     std::string models;
@@ -46,13 +65,19 @@ void set_up(CLI::App& app, Arguments& arguments) {
     app.add_option("--device", options.device, "cpu or cuda")->capture_default_str();
     app.add_option("--batch-size", options.batch_size, "Images a step, over all ranks")
         ->capture_default_str();
-    app.add_option("--lr", options.learning_rate, "Learning rate")->capture_default_str();
+    app.add_option("--lr", options.learning_rate, "Learning rate")
+        ->check(number_between(0, 1000))
+        ->capture_default_str();
     app.add_option("--schedule", options.schedule,
                    "Learning rate over the epochs: cosine (down to nothing) or constant")
         ->check(CLI::IsMember({"cosine", "constant"}))
         ->capture_default_str();
-    app.add_option("--momentum", options.momentum, "Momentum")->capture_default_str();
-    app.add_option("--weight-decay", options.weight_decay, "Weight decay")->capture_default_str();
+    app.add_option("--momentum", options.momentum, "Momentum")
+        ->check(number_between(0, 1))
+        ->capture_default_str();
+    app.add_option("--weight-decay", options.weight_decay, "Weight decay")
+        ->check(number_between(0, 1000))
+        ->capture_default_str();
     app.add_flag("!--no-augment", options.augment,
                  "Train on the images as they are, without random deformations");
     app.add_option("--seed", options.seed, "Seed of initial weights and of the images' order")
@@ -68,7 +93,7 @@ void set_up(CLI::App& app, Arguments& arguments) {
                  "Go on from the checkpoint; without one, start from the beginning");
     app.add_option("--threads", options.threads,
                    "Threads a rank (default: the usable CPUs, shared among the ranks of a node)")
-        ->check(CLI::Range(0, 4096));
+        ->check(CLI::Range(0, most_threads()));
     app.add_option("--transport", arguments.connect.transport,
                    "auto, single, openmpi or mpich (also SLIPWAY_TRANSPORT)")
         ->envname("SLIPWAY_TRANSPORT")

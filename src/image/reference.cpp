@@ -28,9 +28,18 @@ bool is_directory(const std::string& path) {
         .hint("check the spelling; \"slipway images\" lists the images that have names");
 }
 
+/// A FIFO without a writer would hold us for ever, and no pipe can be read at offsets.
+void require_regular(const struct stat& status, const std::string& path) {
+    if (S_ISREG(status.st_mode)) return;
+    throw Error(ErrorKind::invalid_image,
+                fmt::format("{} is neither a file nor a directory", slipway::quoted(path)))
+        .hint("write what it gives to a file first, and name that file");
+}
+
 /// Tell a file's format from its first bytes, then from its name.
 RefKind kind_of_file(const std::string& path) {
     UniqueFd fd = sys::open(path, O_RDONLY | O_NONBLOCK);
+    require_regular(sys::fstat(fd.get(), path), path);
     char head[512] = {};
     size_t got = sys::pread(fd.get(), head, sizeof head, 0, path);
     std::string_view bytes(head, got);
@@ -98,6 +107,7 @@ ImageRef archive_ref(std::string_view text, std::string_view rest) {
         }
         std::string path(rest.substr(0, end));
         if (auto status = status_of(path); status && !S_ISDIR(status->st_mode)) {
+            require_regular(*status, path);
             ref.path = path;
             if (end < rest.size()) ref.name = rest.substr(end + 1);
             return ref;

@@ -19,14 +19,12 @@ constexpr auto kConvertTimeout = std::chrono::minutes(30);
 
 /// A directory is mounted as it is: what changes in it shows in every container at once, and makes
 /// no other image of it. A file's server reads what it has opened.
-std::string identity_of(const std::string& path) {
+std::string identity_at(const std::string& path) {
     auto status = sys::stat_if_exists(AT_FDCWD, path);
     if (!status) {
         throw Error(ErrorKind::not_found, fmt::format("there is no {}", slipway::quoted(path)));
     }
-    if (S_ISDIR(status->st_mode)) return fmt::format("{}:{}", status->st_dev, status->st_ino);
-    return fmt::format("{}:{}:{}:{}.{:09}", status->st_dev, status->st_ino, status->st_size,
-                       status->st_mtim.tv_sec, status->st_mtim.tv_nsec);
+    return identity_of(*status);
 }
 
 /// The squashfs file made from an image of layers, kept in the store under its config's digest,
@@ -62,6 +60,12 @@ void require_architecture(const std::string& architecture, const ImageRef& ref) 
 
 }  // namespace
 
+std::string identity_of(const struct stat& status) {
+    if (S_ISDIR(status.st_mode)) return fmt::format("{}:{}", status.st_dev, status.st_ino);
+    return fmt::format("{}:{}:{}:{}.{:09}", status.st_dev, status.st_ino, status.st_size,
+                       status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
+}
+
 RunnableImage make_runnable(const ImageRef& ref, const std::string& store_directory) {
     RunnableImage runnable;
     switch (ref.kind) {
@@ -93,7 +97,7 @@ RunnableImage make_runnable(const ImageRef& ref, const std::string& store_direct
             runnable.config = image.config;
         }
     }
-    runnable.identity = identity_of(runnable.path);
+    runnable.identity = identity_at(runnable.path);
     return runnable;
 }
 

@@ -58,6 +58,44 @@ class BadInput(SlipwayTest):
         self.assertIn("ulimit -n", done.stderr)
 
 
+    def test_a_pipe_is_no_image_and_does_not_hold_us(self):
+        os.mkfifo(self.path("pipe"))
+        os.mkfifo(self.path("pipe.sqfs"))
+        for name in ("./pipe", "pipe.sqfs", "docker-archive:pipe", "/dev/null"):
+            for words in (("run", name, "--", "true"), ("inspect", name), ("convert", name, "out.sqfs")):
+                self.assert_fails(self.slipway(*words, timeout=20), "is neither a file nor a directory", "try: ")
+
+    def test_options_after_the_image_are_explained(self):
+        result = self.slipway("run", self.make_image(), "-c", "x")
+        self.assert_fails(result, 'cannot find the command "-c"', "try: put options before IMAGE", status=127)
+
+    def test_a_deleted_working_directory(self):
+        image = self.make_image()
+        shell = f'mkdir {self.path("gone")}; cd {self.path("gone")}; rmdir {self.path("gone")}; exec "$@"'
+
+        def run_there(*words):
+            return subprocess.run(["sh", "-c", shell, "sh", program(), "run", *words], env=self.env, timeout=60,
+                                  text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        for words in ((image, "--", "sh", "-c", "exit 7"), ("/", "--", "sh", "-c", "exit 7")):
+            done = run_there(*words)
+            self.assertEqual(done.returncode, 7, done.stderr)
+        done = run_there("image.sqfs", "--", "true")
+        self.assertEqual(done.returncode, 125)
+        done = run_there("./image.sqfs", "--", "true")
+        self.assertIn("try: ", done.stderr)
+
+
+class BadTraining(SlipwayTest):
+    def test_numbers_have_a_range(self):
+        for option, value in (("--lr", "nan"), ("--lr", "inf"), ("--lr", "-1"), ("--lr", "1x"), ("--momentum", "nan"),
+                              ("--momentum", "1.5"), ("--weight-decay", "nan"), ("--threads", "100000"),
+                              ("--threads", "-1")):
+            with self.subTest(f"{option} {value}"):
+                result = self.run_program("slipway-train", "--model", "lenet", "--data", "absent", option, value)
+                self.assert_fails(result, option, value)
+                self.assertNotIn("absent", result.stderr)
+
+
 class BadBuild(SlipwayTest):
     def make_base(self):
         self.assert_succeeds(self.slipway("convert", make_root(self.path("root"), etc_files=False), "store:base:1"))

@@ -1,6 +1,8 @@
 // Conversion between image formats, and the form of an image that can be run.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <optional>
 #include <string>
 
@@ -50,6 +52,9 @@ struct RunnableImage {
     ImageConfig config;         ///< empty when the image has none
     std::string identity;  ///< device and inode; of a file also size and mtime: changes with it
 };
+/// The identity of an open image, to compare with RunnableImage::identity.
+std::string identity_of(const struct stat& status);
+
 /// Find or make the runnable form: a stored name or layout becomes a squashfs in the store, once,
 /// under a lock. The store (`store_directory`, as Store::open takes it) is opened for those only:
 /// the host, a directory and a squashfs file need none.
