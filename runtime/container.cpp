@@ -89,13 +89,26 @@ std::vector<Prepared> take_sources(const RunPlan& plan) {
     return prepared;
 }
 
-/// A tmpfs of ours over the host's root directory, seen by descriptor only: it holds the mount
-/// point of the image and the generated files, and goes away with the old root.
-UniqueFd attach_scratch() {
-    UniqueFd scratch = sys::make_mount("tmpfs", {{"size", "4m"}, {"mode", "755"}},
-                                       MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
-    sys::move_mount(scratch.get(), sys::open("/", O_PATH | O_DIRECTORY).get(), "/");
-    sys::mkdirat(scratch.get(), "root", 0755);
+/// A tmpfs of ours that holds the mount point of the image and the generated files.
+struct Scratch {
+    UniqueFd directory;
+    int covers = 0;  ///< how many mounts of ours lie over the host's root directory itself
+};
+
+/// Attach it in the host's tree, seen by descriptor only: it goes away with the old root, by the
+/// same call, where it does not cover the root directory itself. Each call more would wait for a
+/// grace period of the kernel. /sys is on every host, and its own tree has been taken by now.
+Scratch attach_scratch() {
+    Scratch scratch;
+    scratch.directory = sys::make_mount("tmpfs", {{"size", "4m"}, {"mode", "755"}},
+                                        MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+    auto place = sys::openat_if_exists(AT_FDCWD, "/sys", O_PATH | O_DIRECTORY);
+    if (!place) {
+        place = sys::open("/", O_PATH | O_DIRECTORY);
+        scratch.covers = 1;
+    }
+    sys::move_mount(scratch.directory.get(), place->get(), "/");
+    sys::mkdirat(scratch.directory.get(), "root", 0755);
     return scratch;
 }
 
@@ -170,7 +183,8 @@ void apply_step(MountTree& root, const UniqueFd& scratch, Prepared& prepared, si
 void assemble_container(const RunPlan& plan, FuseServer* server) {
     const OwnUmask umask;
     auto prepared = take_sources(plan);
-    const UniqueFd scratch = attach_scratch();
+    const Scratch attached = attach_scratch();
+    const UniqueFd& scratch = attached.directory;
     try {
         attach_image(prepared.front(), sys::openat(scratch.get(), "root", O_PATH), plan, server);
     } catch (const Error& error) {
@@ -185,7 +199,7 @@ void assemble_container(const RunPlan& plan, FuseServer* server) {
         }
     }
     root.seal();
-    root.enter(1);  // the scratch tmpfs
+    root.enter(attached.covers);
 }
 
 }  // namespace slipway::runtime

@@ -48,6 +48,30 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
     return Error(ErrorKind::usage, text).hint(of + " --help");
 }
 
+struct Subcommand {
+    std::string_view name;
+    void (*add)(CLI::App&, Action&);
+};
+constexpr Subcommand kSubcommands[] = {
+    {"run", add_run},         {"build", add_build},   {"bootstrap", add_bootstrap},
+    {"convert", add_convert}, {"images", add_images}, {"inspect", add_inspect},
+    {"rmi", add_rmi},         {"gc", add_gc},       {"doctor", add_doctor},
+};
+
+/// Add the subcommand that the first word names, and no other: declaring the options of all takes
+/// longer than to enter a container. Where no word names one, all are needed, for the help.
+void add_subcommands(CLI::App& app, Action& action, int argc, char* argv[]) {
+    int first = 1;
+    bool help = false;
+    for (; first < argc && argv[first][0] == '-'; ++first)
+        help = help || std::string_view(argv[first]) == "-h" ||
+               std::string_view(argv[first]).starts_with("--help");
+    if (first < argc && !help)
+        for (const auto& row : kSubcommands)
+            if (row.name == argv[first]) return row.add(app, action);
+    for (const auto& row : kSubcommands) row.add(app, action);
+}
+
 int parse_and_run(int argc, char* argv[]) {
     CLI::App app{
         "Slipway builds AI container images without privilege and launches them on clusters.",
@@ -60,15 +84,7 @@ int parse_and_run(int argc, char* argv[]) {
     app.add_flag("-v,--verbose", verbose, "say more (twice: everything)");
     app.add_flag("-q,--quiet", quiet, "say less (once: warnings and errors; twice: errors)");
     Action action;
-    add_run(app, action);
-    add_build(app, action);
-    add_bootstrap(app, action);
-    add_convert(app, action);
-    add_images(app, action);
-    add_inspect(app, action);
-    add_rmi(app, action);
-    add_gc(app, action);
-    add_doctor(app, action);
+    add_subcommands(app, action, argc, argv);
     app.parse_complete_callback([&] { set_verbosity(verbose, quiet); });
     try {
         app.parse(argc, argv);
