@@ -101,8 +101,10 @@ void wait_for_unmount(const UniqueFd& watch) {
 /// A directory with --write may be shared with other containers: the last one tidies up.
 void tidy(const Service& service, const std::string& text, const UniqueFd& watch) {
     wait_for_unmount(watch);
-    if (service.lock && sys::try_flock(service.lock.get(), LOCK_EX))
-        remove_leftovers(kept_directory(service.plan), parse_leftovers(text));
+    if (!service.lock || !sys::try_flock(service.lock.get(), LOCK_EX)) return;
+    remove_leftovers(kept_directory(service.plan), parse_leftovers(text));
+    if (service.plan.mounts[1].kind == MountStep::Kind::overlay)
+        remove_work(service.plan.mounts[1].source);
 }
 
 /// Serve what the messages say is mounted, until it is unmounted.

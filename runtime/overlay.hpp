@@ -30,6 +30,10 @@ void clear_overlay_work(const std::string& work);
 /// with what is missing and what works.
 void mount_run_overlay(const MountStep& step, const UniqueFd& holder);
 
+/// Remove the kernel's own directory from a kept overlay that is not mounted: its mode keeps rm -r
+/// out. The next mount makes it anew.
+void remove_work(const std::string& directory);
+
 /// Lock the directory of a kept overlay, made if missing; held until the descriptor and its copies
 /// in other processes are closed. Throws: Error(busy) naming who has it.
 UniqueFd lock_overlay(const MountStep& step);
