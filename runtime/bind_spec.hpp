@@ -1,4 +1,4 @@
-// What a request mounts: binds, data packs, write mode.
+// What a request mounts: binds, data packs, write mode, staging.
 #pragma once
 
 #include <optional>
@@ -15,6 +15,9 @@ struct BindSpec {
     bool read_only = false;
     bool optional = false;  ///< no error when the source is not there
     std::string origin;
+    bool create = false;  ///< make a missing source directory on the host
+    bool recursive = true;
+    bool no_exec = false, no_suid = false, no_devices = false;
 };
 
 struct MountSpec {
@@ -25,11 +28,14 @@ struct MountSpec {
     std::optional<std::string> overlay_tmpfs;  ///< size as mount(8) takes it, "" for the default
     bool private_tmp = false;
     bool home = false;
-    std::optional<std::string> stage;  ///< "auto": choose
+    std::optional<std::string> stage;  ///< "auto": choose; else absolute
 };
 
 /// Throws: Error(usage) with the origin of what cannot be understood, Error(conflict) for options
 /// that exclude each other.
 MountSpec make_mount_spec(const RunOptions& options);
+
+/// Make a bind of the parts SRC, DST, OPTIONS; `typed` is for messages. Throws: Error(usage).
+BindSpec make_bind(const Typed& typed, const std::vector<std::string>& parts);
 
 }  // namespace slipway::runtime

@@ -9,13 +9,18 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 
 #include "accounts.hpp"
+#include "keeping.hpp"
 #include "mount_tree.hpp"
+#include "overlay.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/log.hpp"
 #include "slipway/base/sys.hpp"
+#include "slipway/base/text.hpp"
 #include "slipway/image/squashfs.hpp"
+#include "tidy.hpp"
 
 namespace slipway::runtime {
 
@@ -58,14 +63,29 @@ class OwnUmask {
     mode_t before_;
 };
 
+UniqueFd clone_source(const MountStep& step) {
+    if (step.make_source) sys::make_directories(step.source);
+    try {
+        return clone_tree(step.source, step.recursive);
+    } catch (SysError& error) {
+        // do_loopback(): what is mounted below belongs to the host's mount namespace.
+        if (step.recursive || error.errno_value() != EINVAL) throw;
+        throw error.note("other file systems are mounted below, and cannot be left out")
+            .hint("take norec away");
+    }
+}
+
 UniqueFd take_source(const MountStep& step) {
-    UniqueFd tree = clone_tree(step.source, step.recursive);
+    UniqueFd tree = clone_source(step);
     // The owner of a set-user-ID file is not mapped: it could only ever confuse.
     uint64_t attributes = MOUNT_ATTR_NOSUID;
     if (step.kind == Kind::image_directory) attributes |= MOUNT_ATTR_NODEV;
     if (step.source == "/") attributes = 0;
     if (step.read_only) attributes |= MOUNT_ATTR_RDONLY;
-    if (attributes != 0 && (step.read_only || step.kind == Kind::image_directory))
+    if (step.no_exec) attributes |= MOUNT_ATTR_NOEXEC;
+    if (step.no_devices) attributes |= MOUNT_ATTR_NODEV;
+    const bool asked = step.read_only || step.no_exec || step.no_suid || step.no_devices;
+    if (attributes != 0 && (asked || step.kind == Kind::image_directory))
         sys::mount_setattr_recursive(tree.get(), attributes, 0, step.source);
     return tree;
 }
@@ -112,16 +132,38 @@ Scratch attach_scratch() {
     return scratch;
 }
 
-void attach_image(const Prepared& image, const UniqueFd& place, const RunPlan& plan,
+/// Mount the squashfs file of a step and let it be served: whoever looks inside waits for that.
+void attach_squashfs(const RunPlan& plan, size_t number, const UniqueFd& place,
+                     FuseServer& server) {
+    const MountStep& step = plan.mounts[number];
+    unsigned long flags = MS_RDONLY | MS_NOSUID | MS_NODEV;
+    if (step.no_exec) flags |= MS_NOEXEC;
+    sys::mount(
+        step.source, fd_path(place.get()), "fuse.slipway", flags,
+        image::fuse_mount_options(fuse_device(server, number), plan.uid_inside, plan.gid_inside));
+    release_device(server, number);
+}
+
+/// Mount the image on "root" of the scratch directory; with an overlay on "lower", and the overlay
+/// on "root".
+void attach_image(const Prepared& image, const UniqueFd& scratch, const RunPlan& plan,
                   FuseServer* server) {
-    if (image.step->kind == Kind::image_directory) {
+    const MountStep* overlay =
+        plan.mounts.size() > 1 && plan.mounts[1].kind == Kind::overlay ? &plan.mounts[1] : nullptr;
+    if (overlay != nullptr) sys::mkdirat(scratch.get(), "lower", 0755);
+    const UniqueFd place =
+        sys::openat(scratch.get(), overlay != nullptr ? "lower" : "root", O_PATH);
+    if (image.step->kind == Kind::image_directory)
         sys::move_mount(image.tree.get(), place.get(), image.step->source);
-        return;
+    else
+        attach_squashfs(plan, 0, place, *server);
+    if (overlay == nullptr) return;
+    try {
+        mount_run_overlay(*overlay, scratch);
+    } catch (Error& error) {
+        error.note("requested by: " + overlay->origin);
+        throw;
     }
-    sys::mount(image.step->source, fd_path(place.get()), "fuse.slipway",
-               MS_RDONLY | MS_NOSUID | MS_NODEV,
-               image::fuse_mount_options(server->fuse_fd.get(), plan.uid_inside, plan.gid_inside));
-    release_server(*server);
 }
 
 /// The image's own text at a mount point, cut to whole lines within the limit. What is no regular
@@ -163,19 +205,54 @@ UniqueFd make_file(const UniqueFd& scratch, const UniqueFd& target, const MountS
     return tree;
 }
 
-void apply_step(MountTree& root, const UniqueFd& scratch, Prepared& prepared, size_t number) {
-    const MountStep& step = *prepared.step;
-    UniqueFd target = step.if_missing == If::create ? root.make(step.destination, prepared.type)
+UniqueFd make_tmpfs(const MountStep& step) {
+    std::vector<std::pair<std::string, std::string>> options;
+    for (const auto& option : split(step.options, ',')) {
+        const size_t equals = option.find('=');
+        if (equals != std::string::npos)
+            options.emplace_back(option.substr(0, equals), option.substr(equals + 1));
+    }
+    return sys::make_mount("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+}
+
+/// Where a step goes; an empty descriptor if the plan says to skip it.
+UniqueFd find_place(MountTree& root, const MountStep& step, MountTree::Type type) {
+    UniqueFd target = step.if_missing == If::create ? root.make(step.destination, type)
                                                     : root.find(step.destination);
-    if (!target) {
-        if (step.if_missing == If::skip) return;
+    if (!target && step.if_missing != If::skip)
         throw Error(ErrorKind::not_found,
                     fmt::format("{} is not in the image", slipway::quoted(step.destination)));
+    return target;
+}
+
+/// A container under construction.
+struct Assembly {
+    const RunPlan& plan;
+    FuseServer* server;
+    const UniqueFd& scratch;
+    MountTree& root;
+    Keeping* keeping;  ///< null when nothing made here outlives the container
+};
+
+void apply_step(Assembly& assembly, Prepared& prepared, size_t number) {
+    const MountStep& step = *prepared.step;
+    MountTree& root = assembly.root;
+    if (assembly.keeping != nullptr) assembly.keeping->before(step.destination);
+    const UniqueFd target = find_place(root, step, prepared.type);
+    if (!target) return;
+    if (assembly.keeping != nullptr && prepared.type == MountTree::Type::directory)
+        assembly.keeping->mark(target);
+    if (step.kind == Kind::data_squashfs) {
+        attach_squashfs(assembly.plan, number, target, *assembly.server);
+        root.note_mount(step.destination, false);
+        return;
     }
-    if (step.kind == Kind::file) prepared.tree = make_file(scratch, target, step, number);
+    if (step.kind == Kind::file) prepared.tree = make_file(assembly.scratch, target, step, number);
+    if (step.kind == Kind::tmpfs) prepared.tree = make_tmpfs(step);
     if (!prepared.tree)
         throw Error(ErrorKind::internal, "a mount of this kind is not applied to runs");
     root.attach(prepared.tree, target, step.destination);
+    root.note_mount(step.destination, step.kind == Kind::bind && !step.read_only);
 }
 
 }  // namespace
@@ -186,19 +263,28 @@ void assemble_container(const RunPlan& plan, FuseServer* server) {
     const Scratch attached = attach_scratch();
     const UniqueFd& scratch = attached.directory;
     try {
-        attach_image(prepared.front(), sys::openat(scratch.get(), "root", O_PATH), plan, server);
+        attach_image(prepared.front(), scratch, plan, server);
     } catch (const Error& error) {
+        if (error.kind() == ErrorKind::unsupported || error.kind() == ErrorKind::host_forbids)
+            throw;
         throw failed(*prepared.front().step, error);
     }
     MountTree root(sys::openat(scratch.get(), ".", O_PATH | O_DIRECTORY), "root");
+    if (plan.mounts.front().source == "/") root.note_mount("/", true);
+    std::optional<Keeping> keeping;
+    if (server != nullptr && !kept_directory(plan).empty()) keeping.emplace(plan, scratch);
+    Assembly assembly{plan, server, scratch, root, keeping ? &*keeping : nullptr};
     for (size_t i = 1; i < prepared.size(); ++i) {
         try {
-            apply_step(root, scratch, prepared[i], i);
+            if (prepared[i].step->kind == Kind::overlay)
+                continue;  // under all others, so mounted with the image
+            apply_step(assembly, prepared[i], i);
         } catch (const Error& error) {
             throw failed(*prepared[i].step, error);
         }
     }
     root.seal();
+    if (keeping) keeping->hand_over(root.made(), *server);
     root.enter(attached.covers);
 }
 

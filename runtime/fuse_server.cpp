@@ -1,29 +1,40 @@
-// Starts the FUSE server of an image outside of the mount namespace that it serves.
+// Starts the server of squashfs files outside of the mount namespace that it serves.
 // Must not: mount, or stay an ancestor or child of the user's command.
 #include "fuse_server.hpp"
 
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <poll.h>
+#include <sys/file.h>
+#include <sys/inotify.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <climits>
 #include <span>
 #include <thread>
 #include <vector>
 
+#include "overlay.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/fault.hpp"
 #include "slipway/base/sys.hpp"
 #include "slipway/image/squashfs.hpp"
+#include "tidy.hpp"
 
 namespace slipway::runtime {
 
 namespace {
 
 constexpr unsigned kMaxThreads = 4;
+constexpr int kLockTries = 2000;
+constexpr size_t kMaxMessage = 128 << 10;
+constexpr char kServeMessage = 's', kTidyMessage = 't';
 
 UniqueFd open_fuse(const std::string& image) {
     try {
@@ -41,59 +52,163 @@ UniqueFd open_fuse(const std::string& image) {
     }
 }
 
-[[noreturn]] void serve(const RunPlan& plan, const UniqueFd& fuse, const UniqueFd& image,
-                        const UniqueFd& start) {
-    become_background("slipway-fuse", {fuse.get(), image.get(), start.get()});
+/// What the server process holds.
+struct Service {
+    const RunPlan& plan;
+    struct File {
+        size_t step;
+        UniqueFd image;
+    };
+    std::vector<File> files;
+    const std::vector<FuseServer::Device>& devices;
+    UniqueFd lock;  ///< of the kept directory
+};
+
+bool is_served(const MountStep& step) {
+    return step.kind == MountStep::Kind::image_squashfs ||
+           step.kind == MountStep::Kind::data_squashfs;
+}
+
+/// Returns when the file system's last mount namespace is gone.
+bool serve_file(const Service& service, size_t index) {
+    const MountStep& step = service.plan.mounts[service.files[index].step];
+    image::SquashfsServerOptions options;
+    options.fuse_fd = service.devices[index].fd.get();
+    options.image_fd = service.files[index].image.get();
+    options.image_offset_bytes = step.image_offset_bytes;
+    options.subject = step.source;
+    options.show_uid = service.plan.uid_inside;
+    options.show_gid = service.plan.gid_inside;
+    options.threads = std::clamp(std::thread::hardware_concurrency(), 2u, kMaxThreads);
+    try {
+        return image::serve_squashfs(options) == 0;
+    } catch (const std::exception&) {  // nobody is left to tell; users of the image see ENOTCONN
+        return false;
+    }
+}
+
+void wait_for_unmount(const UniqueFd& watch) {
+    alignas(inotify_event) char buffer[sizeof(inotify_event) + NAME_MAX + 1];
+    while (true) {
+        const ssize_t size = ::read(watch.get(), buffer, sizeof buffer);
+        if (size < 0 && errno == EINTR) continue;
+        if (size <= 0) return;
+        const auto* event = reinterpret_cast<const inotify_event*>(buffer);
+        if ((event->mask & (IN_UNMOUNT | IN_IGNORED)) != 0) return;
+    }
+}
+
+/// A directory with --write may be shared with other containers: the last one tidies up.
+void tidy(const Service& service, const std::string& text, const UniqueFd& watch) {
+    wait_for_unmount(watch);
+    if (!service.lock || !sys::try_flock(service.lock.get(), LOCK_EX)) return;
+    remove_leftovers(kept_directory(service.plan), parse_leftovers(text));
+    if (service.plan.mounts[1].kind == MountStep::Kind::overlay)
+        remove_work(service.plan.mounts[1].source);
+}
+
+/// Serve what the messages say is mounted, until it is unmounted.
+bool serve_all(const Service& service, const UniqueFd& start) {
+    const bool keeps = !kept_directory(service.plan).empty();
+    std::vector<std::thread> threads;
+    std::atomic<bool> good = true;
+    std::vector<UniqueFd> watch;
+    std::string leftovers, message(keeps ? kMaxMessage : 3, '\0');
+    for (size_t released = 0; keeps || released < service.files.size();) {
+        const size_t size =
+            sys::receive_message(start.get(), std::as_writable_bytes(std::span(message)), watch);
+        if (size == 0) break;
+        if (message[0] == kTidyMessage) {
+            leftovers = message.substr(1, size - 1);
+            continue;
+        }
+        const size_t index = static_cast<unsigned char>(message[1]) +
+                             256 * static_cast<size_t>(static_cast<unsigned char>(message[2]));
+        if (++released == service.files.size() && !keeps)
+            good = serve_file(service, index) && good;  // the usual, only one: no thread for it
+        else
+            threads.emplace_back([&, index] {
+                if (!serve_file(service, index)) good = false;
+            });
+    }
+    for (auto& thread : threads) thread.join();
+    if (!leftovers.empty() && !watch.empty()) tidy(service, leftovers, watch.front());
+    return good;
+}
+
+/// Says who has a kept overlay, for those who want it too.
+void sign_lock(const Service& service) {
+    const auto& mounts = service.plan.mounts;
+    if (!service.lock || mounts.size() < 2 ||
+        mounts[1].kind != MountStep::Kind::overlay)
+        return;
+    const std::string owner = fmt::format("process {}", ::getpid());
+    sys::ftruncate(service.lock.get(), 0, "the overlay's lock");
+    sys::pwrite_all(service.lock.get(), owner.data(), owner.size(), 0, "the overlay's lock");
+}
+
+[[noreturn]] void serve(const Service& service, const UniqueFd& start) {
+    std::vector<int> kept{start.get()};
+    for (const auto& device : service.devices) kept.push_back(device.fd.get());
+    for (const auto& file : service.files) kept.push_back(file.image.get());
+    if (service.lock) kept.push_back(service.lock.get());
+    become_background("slipway-fuse", kept);
+    bool good = false;
     try {  // its number could be another's by the time somebody asks for it
         sys::send_message(start.get(), std::as_bytes(std::span("p", 1)),
                           std::array{sys::pidfd_open(::getpid()).get()});
-    } catch (const Error&) {
-        ::_exit(kExitOwnFailure);
+        sign_lock(service);
+        fault::point("server.started");
+        good = serve_all(service, start);
+    } catch (const std::exception&) {  // as above
     }
-    fault::point("server.started");
-    char byte = 0;
-    if (::read(start.get(), &byte, 1) != 1) ::_exit(0);  // the mount did not come about
-    ::close(start.get());
-    image::SquashfsServerOptions options;
-    options.fuse_fd = fuse.get();
-    options.image_fd = image.get();
-    options.image_offset_bytes = plan.mounts.front().image_offset_bytes;
-    options.subject = plan.mounts.front().source;
-    options.show_uid = plan.uid_inside;
-    options.show_gid = plan.gid_inside;
-    options.threads = std::clamp(std::thread::hardware_concurrency(), 2u, kMaxThreads);
-    int status = kExitOwnFailure;
+    ::_exit(good ? 0 : kExitOwnFailure);
+}
+
+/// Open and check the file, and a device for it.
+void open_file(const MountStep& step, size_t number, Service& service, FuseServer& server) {
     try {
-        status = image::serve_squashfs(options);
-    } catch (const std::exception&) {  // nobody is left to tell; users of the image see ENOTCONN
+        UniqueFd image = sys::open(step.source, O_RDONLY);
+        image::check_squashfs(image.get(), step.source, step.image_offset_bytes);
+        server.devices.push_back({number, open_fuse(step.source)});
+        service.files.push_back({number, std::move(image)});
+    } catch (Error& error) {
+        if (step.kind == MountStep::Kind::data_squashfs) error.note("requested by: " + step.origin);
+        throw;
     }
-    ::_exit(status == 0 ? 0 : kExitOwnFailure);
+}
+
+/// The lock by which containers that keep changes in one directory know of each other.
+UniqueFd lock_kept(const RunPlan& plan) {
+    if (plan.mounts.size() > 1 && plan.mounts[1].kind == MountStep::Kind::overlay)
+        return lock_overlay(plan.mounts[1]);
+    UniqueFd lock = sys::open(plan.mounts.front().source, O_RDONLY | O_DIRECTORY);
+    for (int tries = 0; tries < kLockTries; ++tries) {  // somebody tidies up, a matter of moments
+        if (sys::try_flock(lock.get(), LOCK_SH)) return lock;
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return {};  // this file system has no locks: mount points that are made stay
 }
 
 }  // namespace
 
 bool needs_server(const RunPlan& plan) {
-    return !plan.mounts.empty() && plan.mounts.front().kind == MountStep::Kind::image_squashfs;
+    return std::any_of(plan.mounts.begin(), plan.mounts.end(), is_served) ||
+           !kept_directory(plan).empty();
 }
 
 FuseServer start_fuse_server(const RunPlan& plan) {
-    const std::string& path = plan.mounts.front().source;
-    const UniqueFd image = sys::open(path, O_RDONLY);
-    image::check_squashfs(image.get(), path, plan.mounts.front().image_offset_bytes);
     FuseServer server;
-    server.fuse_fd = open_fuse(path);
-    auto [start_reader, start_writer] = sys::socketpair(SOCK_STREAM);
-    server.forked.emplace("the image's server",
-                          [&, &own_start = start_reader, &fd = server.fuse_fd] {
-                              serve(plan, fd, image, own_start);
-                          });
+    Service service{plan, {}, server.devices, {}};
+    for (size_t i = 0; i < plan.mounts.size(); ++i)
+        if (is_served(plan.mounts[i])) open_file(plan.mounts[i], i, service, server);
+    if (!kept_directory(plan).empty()) service.lock = lock_kept(plan);
+    auto [start_reader, start_writer] = sys::socketpair(SOCK_SEQPACKET);
+    server.forked.emplace("the image's server", [&, &start = start_reader] {
+        serve(service, start);
+    });
     server.start = std::move(start_writer);
     return server;
-}
-
-void release_server(FuseServer& server) {
-    server.fuse_fd.reset();
-    ::send(server.start.get(), "", 1, MSG_NOSIGNAL);
 }
 
 UniqueFd take_server_pidfd(FuseServer& server) {
@@ -108,6 +223,29 @@ bool server_has_ended(FuseServer& server) {
     if (!server.pidfd) return true;
     pollfd ended{server.pidfd.get(), POLLIN, 0};
     return ::poll(&ended, 1, 0) > 0;
+}
+
+int fuse_device(const FuseServer& server, size_t step) {
+    for (const auto& device : server.devices)
+        if (device.step == step) return device.fd.get();
+    throw Error(ErrorKind::internal, "there is no server for a squashfs file");
+}
+
+void release_device(FuseServer& server, size_t step) {
+    for (size_t i = 0; i < server.devices.size(); ++i) {
+        if (server.devices[i].step != step) continue;
+        server.devices[i].fd.reset();
+        const char message[] = {kServeMessage, static_cast<char>(i & 0xff),
+                                static_cast<char>(i >> 8)};
+        ::send(server.start.get(), message, sizeof message, MSG_NOSIGNAL);
+    }
+}
+
+void send_leftovers(FuseServer& server, const std::string& text, const UniqueFd& watch) {
+    const std::string message = kTidyMessage + text;
+    if (message.size() > kMaxMessage) return;  // mount points without end: they stay
+    const std::array<int, 1> fds{watch.get()};
+    sys::send_message(server.start.get(), std::as_bytes(std::span(message)), fds);
 }
 
 }  // namespace slipway::runtime

@@ -51,6 +51,11 @@ HostFacts probe_host(const RunSpec& spec) {
         if (sys::stat_if_exists(AT_FDCWD, row.path)) facts.present.insert(row.path);
     for (const auto& bind : spec.mounts.binds)
         if (sys::stat_if_exists(AT_FDCWD, bind.source)) facts.present.insert(bind.source);
+    if (spec.mounts.home && sys::stat_if_exists(AT_FDCWD, facts.home))
+        facts.present.insert(facts.home);
+    for (const auto& data : spec.mounts.data)
+        if (const auto file = probe_file(data.source)) facts.files.emplace(data.source, *file);
+    if (spec.mounts.stage) facts.stage_places = probe_stage_places(*spec.mounts.stage);
     try {
         facts.working_directory = absolute_path(".");
     } catch (const SysError&) {  // it was deleted; who needs a name for it is told then

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "run_spec.hpp"
+#include "stage_place.hpp"
 
 namespace slipway::runtime {
 
@@ -24,7 +25,9 @@ struct HostFacts {
     std::map<std::string, std::string> environment;
     std::string working_directory;
     std::set<std::string> present;  ///< sources of default and requested binds that are there
-    std::string namespaces;         ///< of the caller: mount and user namespace
+    std::map<std::string, FileFacts> files;  ///< data packs that are there; to stage: the image
+    std::vector<StagePlace> stage_places;    ///< in order of preference
+    std::string namespaces;                  ///< of the caller: mount and user namespace
     Launcher launcher;
 };
 

@@ -62,6 +62,7 @@ UniqueFd MountTree::make_below(const std::string& path, Type type, int links_lef
     if (const auto status = sys::stat_if_exists(parent.get(), name, AT_SYMLINK_NOFOLLOW);
         status && S_ISLNK(status->st_mode))
         return follow_dangling(parent, name, type, links_left);
+    refuse_host_directory(parent, path);
     for (bool covered = false;; covered = true) {
         try {
             if (type == Type::directory)
@@ -92,9 +93,28 @@ UniqueFd MountTree::follow_dangling(const UniqueFd& parent, const std::string& n
     return make_below(lexically_normal(path), type, links_left - 1);
 }
 
+/// The mount that holds `parent` is the last one made at or above it.
+void MountTree::refuse_host_directory(const UniqueFd& parent, const std::string& path) const {
+    if (mounts_.empty()) return;
+    const std::string real = real_path(parent);
+    const Mounted* holder = nullptr;
+    for (const auto& mount : mounts_) {
+        const UniqueFd top = find(mount.path);
+        if (!top) continue;
+        const std::string place = real_path(top);
+        if (place == "/" || real == place || real.starts_with(place + "/")) holder = &mount;
+    }
+    if (holder == nullptr || !holder->of_host) return;
+    throw Error(ErrorKind::conflict,
+                fmt::format("the mount point {} would be made in a directory of the host, {}",
+                            slipway::quoted(path), slipway::quoted(holder->path)))
+        .hint("make it yourself first, or name a destination outside of that directory");
+}
+
 /// Mount a tmpfs over `directory` that shows each of its entries by a bind of its own.
 void MountTree::cover(const UniqueFd& directory) {
     const std::string real = real_path(directory);
+    seal_below(real);  // what is shown of them from now on is a copy, which nobody would seal
     const struct stat status = sys::fstat(directory.get(), real);
     const auto names =
         sys::list_directory(sys::openat(directory.get(), ".", O_RDONLY | O_DIRECTORY).get(), real);
@@ -119,7 +139,7 @@ void MountTree::cover(const UniqueFd& directory) {
         sys::move_mount(tree.get(), sys::openat(top.get(), name, O_PATH | O_NOFOLLOW).get(),
                         join_path(real, name));
     }
-    covers_.push_back(std::move(top));
+    covers_.push_back({real, std::move(top)});
 }
 
 void MountTree::attach(const UniqueFd& tree, const UniqueFd& target, const std::string& path) {
@@ -136,12 +156,17 @@ void MountTree::attach(const UniqueFd& tree, const UniqueFd& target, const std::
     }
 }
 
-void MountTree::seal() {
-    for (const auto& cover : covers_)
-        sys::mount("", fd_path(cover.get()), "",
+/// A cover that is sealed can be covered again.
+void MountTree::seal_below(const std::string& path) {
+    std::erase_if(covers_, [&](const Cover& cover) {
+        if (path != "/" && !cover.path.starts_with(path + "/")) return false;
+        sys::mount("", fd_path(cover.top.get()), "",
                    MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV);
-    covers_.clear();
+        return true;
+    });
 }
+
+void MountTree::seal() { seal_below("/"); }
 
 void MountTree::enter(int covers) {
     sys::fchdir(open_top(holder_, name_).get(), "the image");

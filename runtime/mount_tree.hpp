@@ -33,6 +33,9 @@ class MountTree {
     UniqueFd make(const std::string& path, Type type);
     /// Attach a detached tree to an open mount point.
     void attach(const UniqueFd& tree, const UniqueFd& target, const std::string& path);
+    /// Remember what is mounted at `path`: make() makes nothing in directories of the host, which
+    /// would show there. Throws from then on: Error(conflict).
+    void note_mount(const std::string& path, bool of_host) { mounts_.push_back({path, of_host}); }
     /// Make the covering tmpfs read-only. Call once everything is attached.
     void seal();
     /// Make this root the process's, detach the old one, and stand in "/". `covers`: how many
@@ -50,14 +53,25 @@ class MountTree {
     UniqueFd make_below(const std::string& path, Type type, int links_left);
     UniqueFd follow_dangling(const UniqueFd& parent, const std::string& name, Type type,
                              int links_left);
+    void refuse_host_directory(const UniqueFd& parent, const std::string& path) const;
     void cover(const UniqueFd& directory);
+    void seal_below(const std::string& path);
     std::string real_path(const UniqueFd& file) const;
 
     UniqueFd holder_;
     std::string name_;
     Root root_;
     std::string prefix_;  ///< the root's own path, as /proc names it
-    std::vector<UniqueFd> covers_;
+    struct Mounted {
+        std::string path;
+        bool of_host;
+    };
+    std::vector<Mounted> mounts_;
+    struct Cover {
+        std::string path;  ///< as seen from inside
+        UniqueFd top;
+    };
+    std::vector<Cover> covers_;
     std::vector<Made> made_;
 };
 

@@ -5,11 +5,10 @@
 #include <fmt/core.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
-#include <sys/statfs.h>
 
 #include <cerrno>
 
-#include "mount_tree.hpp"
+#include "overlay_mount.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/file.hpp"
 #include "slipway/base/sys.hpp"
@@ -20,7 +19,7 @@ namespace {
 
 Error overlay_refusal(int errno_value, const OverlayLayers& layers) {
     SysError cause(errno_value,
-                   fmt::format("cannot mount the layers below {}", quoted(layers.upper)), "mount");
+                   fmt::format("cannot mount the layers below {}", slipway::quoted(layers.upper)), "mount");
     Error error(ErrorKind::host_forbids, cause.message());
     if (errno_value == ENODEV)
         return error.note("this kernel has no overlay file system")
@@ -49,31 +48,36 @@ void allow_descriptors(size_t count) {
 
 }  // namespace
 
-void mount_overlay(const OverlayLayers& layers, const std::string& target) {
+int try_overlay(const OverlayFds& layers, unsigned long flags, const std::string& more) {
     // The options of mount(2) end at one page, and ":" and "," need escapes there. Both worries
     // vanish when every directory goes by its descriptor's number, relative to /proc/self/fd.
-    allow_descriptors(layers.lowers.size());
-    std::vector<UniqueFd> held;
-    const auto number = [&held](const std::string& path) {
-        held.push_back(sys::open(path, O_PATH | O_DIRECTORY));
-        return std::to_string(held.back().get());
-    };
     std::string options = "userxattr,lowerdir=";
     for (auto it = layers.lowers.rbegin(); it != layers.lowers.rend(); ++it) {
         if (it != layers.lowers.rbegin()) options += ':';
-        options += number(*it);
+        options += std::to_string(it->get());
     }
-    options += ",upperdir=" + number(layers.upper);
-    options += ",workdir=" + number(layers.work);
-    const std::string place = number(target);
+    options +=
+        fmt::format(",upperdir={},workdir={}{}", layers.upper.get(), layers.work.get(), more);
+    const std::string place = std::to_string(layers.target.get());
     const UniqueFd before = sys::open(".", O_PATH | O_DIRECTORY);
     sys::chdir("/proc/self/fd");
-    int result = ::mount("overlay", place.c_str(), "overlay", 0, (options + ",volatile").c_str());
-    if (result != 0 && errno == EINVAL)  // before 5.10
-        result = ::mount("overlay", place.c_str(), "overlay", 0, options.c_str());
-    const int error = errno;
+    const int error =
+        ::mount("overlay", place.c_str(), "overlay", flags, options.c_str()) == 0 ? 0 : errno;
     sys::fchdir(before.get(), ".");
-    if (result != 0) throw overlay_refusal(error, layers);
+    return error;
+}
+
+void mount_overlay(const OverlayLayers& layers, const std::string& target) {
+    allow_descriptors(layers.lowers.size());
+    const auto open = [](const std::string& path) { return sys::open(path, O_PATH | O_DIRECTORY); };
+    OverlayFds fds;
+    for (const auto& lower : layers.lowers) fds.lowers.push_back(open(lower));
+    fds.upper = open(layers.upper);
+    fds.work = open(layers.work);
+    fds.target = open(target);
+    int error = try_overlay(fds, 0, ",volatile");
+    if (error == EINVAL) error = try_overlay(fds, 0, "");  // before 5.10
+    if (error != 0) throw overlay_refusal(error, layers);
 }
 
 void clear_overlay_work(const std::string& work) { remove_tree(work + "/work"); }

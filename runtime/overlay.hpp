@@ -4,6 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "slipway/base/fd.hpp"
+#include "slipway/runtime/run.hpp"
+
 namespace slipway::runtime {
 
 struct OverlayLayers {
@@ -19,5 +22,20 @@ void mount_overlay(const OverlayLayers& layers, const std::string& target);
 
 /// Remove the mark that `volatile` leaves in the work directory, so that it can be used again.
 void clear_overlay_work(const std::string& work);
+
+/// Mount a run's overlay: `holder` is a directory of ours with the image on its entry "lower" and a
+/// place for the result, "root". Changes go to a tmpfs, or to upper/ in the step's source, which is
+/// made if missing and is nobody else's meanwhile (lock_overlay()).
+/// Pre: in a user and mount namespace of our own. Throws: Error(host_forbids) or Error(unsupported)
+/// with what is missing and what works.
+void mount_run_overlay(const MountStep& step, const UniqueFd& holder);
+
+/// Remove the kernel's own directory from a kept overlay that is not mounted: its mode keeps rm -r
+/// out. The next mount makes it anew.
+void remove_work(const std::string& directory);
+
+/// Lock the directory of a kept overlay, made if missing; held until the descriptor and its copies
+/// in other processes are closed. Throws: Error(busy) naming who has it.
+UniqueFd lock_overlay(const MountStep& step);
 
 }  // namespace slipway::runtime

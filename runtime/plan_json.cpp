@@ -11,6 +11,8 @@ const char* name_of(MountStep::Kind kind) {
             return "image-directory";
         case MountStep::Kind::image_squashfs:
             return "image-squashfs";
+        case MountStep::Kind::data_squashfs:
+            return "data-squashfs";
         case MountStep::Kind::overlay:
             return "overlay";
         case MountStep::Kind::bind:
@@ -47,6 +49,11 @@ Json to_json(const MountStep& step) {
                  {"recursive", step.recursive}, {"origin", step.origin}};
     if (!step.source.empty()) json["source"] = step.source;
     if (step.image_offset_bytes != 0) json["image_offset_bytes"] = step.image_offset_bytes;
+    if (step.no_exec) json["no_exec"] = true;
+    if (step.no_suid) json["no_suid"] = true;
+    if (step.no_devices) json["no_devices"] = true;
+    if (step.make_source) json["make_source"] = true;
+    if (!step.identity.empty()) json["identity"] = step.identity;
     if (!step.options.empty()) json["options"] = step.options;
     if (!step.content.empty()) json["content"] = step.content;
     if (step.merge) json["merge"] = true;
@@ -54,10 +61,18 @@ Json to_json(const MountStep& step) {
     return json;
 }
 
+Json to_json(const StageStep& step) {
+    return {{"source", step.source},
+            {"target", step.target},
+            {"size_bytes", step.size_bytes},
+            {"origin", step.origin}};
+}
+
 }  // namespace
 
 Json to_json(const RunPlan& plan) {
-    Json mounts = Json::array();
+    Json stages = Json::array(), mounts = Json::array();
+    for (const auto& step : plan.stages) stages.push_back(to_json(step));
     for (const auto& step : plan.mounts) mounts.push_back(to_json(step));
     return {{"ids",
              {{"uid_inside", plan.uid_inside},
@@ -69,6 +84,7 @@ Json to_json(const RunPlan& plan) {
             {"session_name", plan.session_name},
             {"image_identity", plan.image_identity},
             {"linger_ms", plan.linger_ms},
+            {"stages", stages},
             {"mounts", mounts},
             {"environment", plan.environment},
             {"working_directory", plan.working_directory},
@@ -76,6 +92,7 @@ Json to_json(const RunPlan& plan) {
             {"hostname", plan.hostname},
             {"timeout_ms", plan.timeout_ms},
             {"detach_on_kill", plan.detach_on_kill},
+            {"warnings", plan.warnings},
             {"argv", plan.argv}};
 }
 

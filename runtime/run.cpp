@@ -7,17 +7,32 @@
 #include "policy.hpp"
 #include "run_plan.hpp"
 #include "run_spec.hpp"
+#include "site_mounts.hpp"
+#include "slipway/base/log.hpp"
+#include "stage.hpp"
 
 namespace slipway::runtime {
 
 RunPlan plan(const RunOptions& options) {
-    const RunSpec spec = make_run_spec(options);
+    RunSpec spec = make_run_spec(options);
     const image::ImageRef ref = image::parse_image_ref(options.image);
     const image::RunnableImage image = image::make_runnable(ref, options.store);
     enforce_site_policy(ref.kind, image, spec);
-    return plan_run(spec, probe_host(spec), image);
+    if (options.site_mounts && image.kind != image::RunnableImage::Kind::host) {
+        auto binds = read_site_mounts();
+        spec.mounts.binds.insert(spec.mounts.binds.begin(), binds.begin(), binds.end());
+    }
+    HostFacts facts = probe_host(spec);
+    if (spec.mounts.stage && image.kind == image::RunnableImage::Kind::squashfs)
+        if (const auto file = probe_file(image.path)) facts.files.emplace(image.path, *file);
+    return plan_run(spec, facts, image);
 }
 
-int run(const RunOptions& options) { execute_plan(plan(options)); }
+int run(const RunOptions& options) {
+    const RunPlan decided = plan(options);
+    for (const auto& text : decided.warnings) log::warning("{}", text);
+    for (const auto& step : decided.stages) stage_file(step);
+    execute_plan(decided);
+}
 
 }  // namespace slipway::runtime

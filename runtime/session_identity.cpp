@@ -19,6 +19,10 @@ std::string describe(const MountStep& step) {
     if (!step.source.empty()) line += ' ' + slipway::quoted(step.source);
     line += " on " + slipway::quoted(step.destination);
     line += step.read_only ? ", read-only" : ", writable";
+    if (step.no_exec) line += ", noexec";
+    if (step.no_suid) line += ", nosuid";
+    if (step.no_devices) line += ", nodev";
+    if (!step.identity.empty()) line += ", state " + step.identity;
     if (!step.recursive) line += ", this mount only";
     if (step.if_missing != MountStep::IfMissing::create)
         line += fmt::format(", if missing: {}", name_of(step.if_missing));

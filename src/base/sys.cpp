@@ -5,10 +5,13 @@
 #include <dirent.h>
 #include <fmt/format.h>
 #include <linux/mount.h>
+#include <sys/file.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/xattr.h>
@@ -188,6 +191,26 @@ void utimensat_nofollow(int dir, const std::string& path, int64_t seconds, long 
         throw SysError(cannot("set the times of", path), "utimensat");
 }
 
+uint64_t file_system_type(int fd, const std::string& subject) {
+    struct statfs facts {};
+    if (::fstatfs(fd, &facts) != 0) throw SysError(cannot("examine", subject), "fstatfs");
+    return static_cast<uint32_t>(facts.f_type);
+}
+
+bool try_flock(int fd, int operation) {
+    while (::flock(fd, operation | LOCK_NB) != 0)
+        if (errno != EINTR) return false;
+    return true;
+}
+
+UniqueFd inotify_watch(const std::string& path, uint32_t mask) {
+    UniqueFd watch(::inotify_init1(IN_CLOEXEC));
+    if (!watch) throw SysError(cannot("watch", path), "inotify_init1");
+    if (::inotify_add_watch(watch.get(), path.c_str(), mask) < 0)
+        throw SysError(cannot("watch", path), "inotify_add_watch");
+    return watch;
+}
+
 std::vector<std::string> list_directory(int dir, const std::string& subject) {
     // A descriptor of our own: readdir moves the file position, and fdopendir takes its descriptor.
     UniqueFd own = openat(dir, ".", O_RDONLY | O_DIRECTORY);
@@ -285,6 +308,12 @@ void setxattr_nofollow(const std::string& path, const std::string& name, const s
     if (::lsetxattr(path.c_str(), name.c_str(), value.data(), value.size(), 0) != 0)
         throw SysError(fmt::format("cannot set the attribute {} of {}", name, quoted(path)),
                        "lsetxattr");
+}
+
+void removexattr_nofollow(const std::string& path, const std::string& name) {
+    if (::lremovexattr(path.c_str(), name.c_str()) != 0)
+        throw SysError(fmt::format("cannot remove the attribute {} of {}", name, quoted(path)),
+                       "lremovexattr");
 }
 
 void unshare(int flags) {

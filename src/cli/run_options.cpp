@@ -58,7 +58,7 @@ std::vector<runtime::EnvChange> env_in_order(const CLI::App& command, const RunF
 
 void add_mounts(CLI::App& command, RunFlags& flags) {
     command
-        .add_option("-b,--bind", flags.binds,
+        .add_option("-b,--bind,--volume", flags.binds,
                     "SRC[:DST[:OPTIONS]]: show a file or directory of the host")
         ->allow_extra_args(false);
     command
@@ -69,6 +69,8 @@ void add_mounts(CLI::App& command, RunFlags& flags) {
                        "tmpfs[=SIZE] or DIR: take changes in memory, or keep them in DIR");
     command.add_flag("-t,--private-tmp", flags.run.private_tmp, "a /tmp of its own, in memory");
     command.add_flag("--home", flags.run.home, "show the home directory");
+    command.add_flag("!--no-site-mounts", flags.run.site_mounts,
+                     "leave out the binds of the mounts.d directories");
     command.add_flag(
         "--stage{auto}", flags.stage,
         "copy image and packs to a local disk first, once per node (=DIR: to this one)");

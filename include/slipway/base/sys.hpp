@@ -54,6 +54,13 @@ void fsync(int fd, const std::string& subject);
 void syncfs(int fd, const std::string& subject);  ///< the whole file system of `fd`
 /// Set access and modification time of a path, the link itself if it is one.
 void utimensat_nofollow(int dir, const std::string& path, int64_t seconds, long nanoseconds);
+/// statfs(2)'s f_type, which tells file systems apart.
+uint64_t file_system_type(int fd, const std::string& subject);
+/// flock(2) without waiting (LOCK_SH, LOCK_EX); false when somebody else has it, or when this file
+/// system has no such locks.
+bool try_flock(int fd, int operation);
+/// An inotify(7) instance that watches one path for `mask`.
+UniqueFd inotify_watch(const std::string& path, uint32_t mask);
 /// Names in a directory without "." and "..", sorted bytewise.
 std::vector<std::string> list_directory(int dir, const std::string& subject);
 
@@ -68,6 +75,7 @@ void pwrite_all(int fd, const void* data, size_t size, uint64_t offset, const st
 std::optional<std::string> getxattr_nofollow(const std::string& path, const std::string& name);
 std::vector<std::string> listxattr_nofollow(const std::string& path);
 void setxattr_nofollow(const std::string& path, const std::string& name, const std::string& value);
+void removexattr_nofollow(const std::string& path, const std::string& name);
 
 // --- namespaces and mounts
 // -------------------------------------------------------------------------------------------
@@ -105,7 +113,8 @@ std::pair<UniqueFd, UniqueFd> pipe();
 std::pair<UniqueFd, UniqueFd> socketpair(int type);
 void set_cloexec(int fd, bool on);
 /// Put /dev/null, close-on-exec, where standard input, output or error are closed: no descriptor of
-/// ours gets such a number, and a program that we become finds them closed, as our caller left them.
+/// ours gets such a number, and a program that we become finds them closed, as our caller left
+/// them.
 void hold_standard_descriptors();
 /// Send bytes and descriptors over a socket (SCM_RIGHTS).
 void send_message(int socket, std::span<const std::byte> data, std::span<const int> fds);

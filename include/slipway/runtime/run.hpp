@@ -60,6 +60,7 @@ struct RunOptions {
     std::optional<std::string> timeout;   ///< --timeout=DURATION, then SIGTERM, then SIGKILL
     bool detach_on_kill = false;          ///< the command outlives a SIGKILL of `slipway run`
     std::optional<std::string> stage;     ///< --stage[=DIR]; "auto": a local disk
+    bool site_mounts = true;              ///< the binds of the mounts.d directories
     std::string store;                    ///< --storage
 };
 
@@ -67,6 +68,7 @@ struct MountStep {
     enum class Kind {
         image_directory,
         image_squashfs,
+        data_squashfs,
         overlay,
         bind,
         tmpfs,
@@ -80,13 +82,24 @@ struct MountStep {
     std::string destination;          ///< inside, absolute
     bool read_only = false;
     bool recursive = true;
-    std::string options;  ///< tmpfs and overlay options
-    std::string content;  ///< of a generated file
+    bool no_exec = false, no_suid = false, no_devices = false;
+    bool make_source = false;  ///< make the source directory on the host if it is missing
+    std::string identity;      ///< of a data pack: changes with the file
+    std::string options;       ///< tmpfs and overlay options
+    std::string content;       ///< of a generated file
     /// A generated file of passwd(5) or group(5): the image's own entries stay, `content` is put
     /// among them, and the lines of `fallback` are added for names and ids that the image lacks.
     bool merge = false;
     std::string fallback;
     std::string origin;  ///< "default", "--bind, argument 2"
+};
+
+/// A file that is copied to a local disk before anything is mounted.
+struct StageStep {
+    std::string source;
+    std::string target;  ///< its name says which state of the source it is a copy of
+    uint64_t size_bytes = 0;
+    std::string origin;  ///< why it goes there: "--stage, $SLURM_TMPDIR"
 };
 
 /// What will be done, decided; pure data. The executor decides nothing.
@@ -98,6 +111,7 @@ struct RunPlan {
     std::string session_name;              ///< of --session; "" = the launcher's
     std::string image_identity;            ///< the image file or directory, in its state
     uint64_t linger_ms = 0;                ///< how long the session outlives its last member
+    std::vector<StageStep> stages;         ///< before the mounts
     std::vector<MountStep> mounts;         ///< in order; the first gives the root
     std::vector<std::string> environment;  ///< "K=V", sorted
     std::string working_directory;
@@ -106,6 +120,7 @@ struct RunPlan {
     std::vector<std::string> argv;
     uint64_t timeout_ms = 0;  ///< 0 = none
     bool detach_on_kill = false;
+    std::vector<std::string> warnings;  ///< what was asked for and is not done
 };
 
 /// The plan as JSON, for --dry-run and golden tests.
