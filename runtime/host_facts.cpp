@@ -58,7 +58,7 @@ HostFacts probe_host(const RunSpec& spec) {
     if (spec.mounts.stage) facts.stage_places = probe_stage_places(*spec.mounts.stage);
     try {
         facts.working_directory = absolute_path(".");
-    } catch (const SysError&) {  // it was deleted; who needs a name for it is told then
+    } catch (const Error&) {  // it was deleted; who needs a name for it is told then
         facts.working_directory = ".";
     }
     facts.namespaces =
