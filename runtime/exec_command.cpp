@@ -121,7 +121,8 @@ void exec_command(const std::vector<std::string>& argv,
     Error absent(ErrorKind::not_found,
                  fmt::format("cannot find the command {} in the image", slipway::quoted(name)));
     absent.note(fmt::format("PATH searched: {}", path_list)).exit_status(kExitNotFound);
-    if (name.starts_with('-')) absent.hint("put options before IMAGE: what follows it is a command");
+    if (name.starts_with('-'))
+        absent.hint("put options before IMAGE: what follows it is a command");
     throw absent;
 }
 

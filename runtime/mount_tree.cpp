@@ -33,17 +33,21 @@ UniqueFd clone_tree(const std::string& source, bool recursive) {
 MountTree::MountTree(UniqueFd holder, std::string name)
     : holder_(std::move(holder)),
       name_(std::move(name)),
-      root_(open_top(holder_, name_), "the image"),
-      prefix_(sys::readlinkat(AT_FDCWD, fd_path(root_.fd()))) {
-    if (prefix_ == "/") prefix_.clear();
+      root_(open_top(holder_, name_), "the image") {}
+
+/// Asked for when it is needed: /proc takes its time.
+const std::string& MountTree::prefix() const {
+    if (!prefix_) prefix_ = sys::readlinkat(AT_FDCWD, fd_path(root_.fd()));
+    if (*prefix_ == "/") prefix_->clear();
+    return *prefix_;
 }
 
 std::string MountTree::real_path(const UniqueFd& file) const {
     const std::string path = sys::readlinkat(AT_FDCWD, fd_path(file.get()));
-    if (!path.starts_with(prefix_))
+    if (!path.starts_with(prefix()))
         throw Error(ErrorKind::internal,
                     fmt::format("{} is outside of the root", slipway::quoted(path)));
-    return path.size() == prefix_.size() ? "/" : path.substr(prefix_.size());
+    return path.size() == prefix().size() ? "/" : path.substr(prefix().size());
 }
 
 UniqueFd MountTree::find(const std::string& path) const {
@@ -174,6 +178,13 @@ void MountTree::enter(int covers) {
     // The old root now lies over the new one, and what covered it on top: umount takes the topmost.
     for (int i = 0; i <= covers; ++i) sys::umount(".", MNT_DETACH);
     sys::chdir("/");
+}
+
+void MountTree::enter_above() {
+    const UniqueFd top = open_top(holder_, name_);
+    sys::move_mount(top.get(), sys::open("/", O_PATH | O_DIRECTORY).get(), "/");
+    sys::fchdir(top.get(), "the image");
+    sys::chroot(".");
 }
 
 }  // namespace slipway::runtime

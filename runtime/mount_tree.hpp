@@ -1,6 +1,7 @@
 // A container's root while it is put together: mount points found or made, trees attached.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,12 @@ class MountTree {
     /// mounts of ours lie over the old root directory; they go first.
     void enter(int covers = 0);
 
+    /// Make this root the process's by laying it over the old one, and stand in "/". The old tree
+    /// stays in this mount namespace, beneath and out of reach of every path, until the namespace
+    /// ends: to detach it would wait for a grace period of the kernel, and pivot_root looks at
+    /// every process of the host. Whoever enters the namespace stands in the new root, too.
+    void enter_above();
+
     /// What make() created in the root itself, in order; paths as seen from inside.
     struct Made {
         std::string path;
@@ -57,11 +64,12 @@ class MountTree {
     void cover(const UniqueFd& directory);
     void seal_below(const std::string& path);
     std::string real_path(const UniqueFd& file) const;
+    const std::string& prefix() const;
 
     UniqueFd holder_;
     std::string name_;
     Root root_;
-    std::string prefix_;  ///< the root's own path, as /proc names it
+    mutable std::optional<std::string> prefix_;  ///< the root's own path, as /proc names it
     struct Mounted {
         std::string path;
         bool of_host;
