@@ -68,6 +68,8 @@ Error refused(const std::string& path, int errno_value) {
     }
     if (errno_value == ENOENT)
         error.hint("name a program of the image; a relative path begins at the directory of --cd");
+    if (errno_value == ENOTCONN || errno_value == ECONNABORTED)
+        error.note("the image's server has ended").hint("run the command again");
     if (errno_value == EIO)
         error.note("the image is damaged, or its disk or server fails")
             .hint("copy or build the image again and compare checksums (sha256sum)");
