@@ -260,6 +260,7 @@ void assemble_container(const RunPlan& plan, FuseServer* server) {
         throw failed(*prepared.front().step, error);
     }
     MountTree root(sys::openat(scratch.get(), ".", O_PATH | O_DIRECTORY), "root");
+    root.allow_overlays();
     if (plan.mounts.front().source == "/") root.note_mount("/", true);
     std::optional<Keeping> keeping;
     if (server != nullptr && !kept_directory(plan).empty()) keeping.emplace(plan, scratch);

@@ -26,6 +26,8 @@ class MountTree {
     MountTree(UniqueFd holder, std::string name);
 
     const Root& root() const { return root_; }
+    /// Tell that the holder is a tmpfs of our own: layers of overlays may lie in it.
+    void allow_overlays() { overlays_allowed_ = true; }
     /// Where `path` leads, links followed inside the root; an empty descriptor if nothing is there.
     UniqueFd find(const std::string& path) const;
     /// As find(), and make what is missing, dangling links' targets included. Where the image is
@@ -62,6 +64,8 @@ class MountTree {
                              int links_left);
     void refuse_host_directory(const UniqueFd& parent, const std::string& path) const;
     void cover(const UniqueFd& directory);
+    bool cover_by_overlay(const UniqueFd& directory, const std::string& real);
+    void cover_by_binds(const UniqueFd& directory, const std::string& real);
     void seal_below(const std::string& path);
     std::string real_path(const UniqueFd& file) const;
     const std::string& prefix() const;
@@ -80,6 +84,8 @@ class MountTree {
         UniqueFd top;
     };
     std::vector<Cover> covers_;
+    bool overlays_allowed_ = false;
+    unsigned overlays_ = 0;
     std::vector<Made> made_;
 };
 
