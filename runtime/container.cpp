@@ -109,26 +109,16 @@ std::vector<Prepared> take_sources(const RunPlan& plan) {
     return prepared;
 }
 
-/// A tmpfs of ours that holds the mount point of the image and the generated files.
-struct Scratch {
-    UniqueFd directory;
-    int covers = 0;  ///< how many mounts of ours lie over the host's root directory itself
-};
-
-/// Attach it in the host's tree, seen by descriptor only: it goes away with the old root, by the
-/// same call, where it does not cover the root directory itself. Each call more would wait for a
-/// grace period of the kernel. /sys is on every host, and its own tree has been taken by now.
-Scratch attach_scratch() {
-    Scratch scratch;
-    scratch.directory = sys::make_mount("tmpfs", {{"size", "4m"}, {"mode", "755"}},
-                                        MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
-    auto place = sys::openat_if_exists(AT_FDCWD, "/sys", O_PATH | O_DIRECTORY);
-    if (!place) {
-        place = sys::open("/", O_PATH | O_DIRECTORY);
-        scratch.covers = 1;
-    }
-    sys::move_mount(scratch.directory.get(), place->get(), "/");
-    sys::mkdirat(scratch.directory.get(), "root", 0755);
+/// A tmpfs of ours that holds the mount point of the image and the generated files. It is attached
+/// in the host's tree, in a place that nothing needs any more, and seen by descriptor only: all of
+/// that tree will be out of reach.
+UniqueFd attach_scratch() {
+    std::string place = "/sys";
+    for (const char* other : {"/mnt", "/usr"})  // hosts that are containers themselves
+        if (!sys::stat_if_exists(AT_FDCWD, place)) place = other;
+    sys::mount("tmpfs", place, "tmpfs", MS_NOSUID | MS_NODEV, "size=4m,mode=755");
+    UniqueFd scratch = sys::open(place, O_PATH | O_DIRECTORY);
+    sys::mkdirat(scratch.get(), "root", 0755);
     return scratch;
 }
 
@@ -168,11 +158,11 @@ void attach_image(const Prepared& image, const UniqueFd& scratch, const RunPlan&
 
 /// The image's own text at a mount point, cut to whole lines within the limit. What is no regular
 /// file, or cannot be read, counts as empty: a container starts all the same.
-std::string read_image_file(const UniqueFd& target, const MountStep& step) {
+std::string read_image_file(const Root& root, const UniqueFd& target, const MountStep& step) {
     const struct stat status = sys::fstat(target.get(), step.destination);
     if (!S_ISREG(status.st_mode) || status.st_size == 0) return {};
     try {
-        const UniqueFd file = sys::open(fd_path(target.get()), O_RDONLY | O_NONBLOCK);
+        const UniqueFd file = root.open(step.destination, O_RDONLY | O_NONBLOCK);
         std::string text(std::min<size_t>(static_cast<size_t>(status.st_size), kMaxAccountsBytes),
                          '\0');
         size_t size = 0;
@@ -191,11 +181,11 @@ std::string read_image_file(const UniqueFd& target, const MountStep& step) {
     }
 }
 
-UniqueFd make_file(const UniqueFd& scratch, const UniqueFd& target, const MountStep& step,
-                   size_t number) {
-    const std::string text =
-        step.merge ? merge_accounts(read_image_file(target, step), step.content, step.fallback)
-                   : step.content;
+UniqueFd make_file(const Root& root, const UniqueFd& scratch, const UniqueFd& target,
+                   const MountStep& step, size_t number) {
+    const std::string text = step.merge ? merge_accounts(read_image_file(root, target, step),
+                                                         step.content, step.fallback)
+                                        : step.content;
     const std::string name = fmt::format("file-{}", number);
     const UniqueFd file = sys::openat(scratch.get(), name, O_CREAT | O_EXCL | O_WRONLY, 0644);
     sys::write_all(file.get(), text.data(), text.size(), step.destination);
@@ -247,7 +237,8 @@ void apply_step(Assembly& assembly, Prepared& prepared, size_t number) {
         root.note_mount(step.destination, false);
         return;
     }
-    if (step.kind == Kind::file) prepared.tree = make_file(assembly.scratch, target, step, number);
+    if (step.kind == Kind::file)
+        prepared.tree = make_file(root.root(), assembly.scratch, target, step, number);
     if (step.kind == Kind::tmpfs) prepared.tree = make_tmpfs(step);
     if (!prepared.tree)
         throw Error(ErrorKind::internal, "a mount of this kind is not applied to runs");
@@ -260,8 +251,7 @@ void apply_step(Assembly& assembly, Prepared& prepared, size_t number) {
 void assemble_container(const RunPlan& plan, FuseServer* server) {
     const OwnUmask umask;
     auto prepared = take_sources(plan);
-    const Scratch attached = attach_scratch();
-    const UniqueFd& scratch = attached.directory;
+    const UniqueFd scratch = attach_scratch();
     try {
         attach_image(prepared.front(), scratch, plan, server);
     } catch (const Error& error) {
@@ -270,6 +260,7 @@ void assemble_container(const RunPlan& plan, FuseServer* server) {
         throw failed(*prepared.front().step, error);
     }
     MountTree root(sys::openat(scratch.get(), ".", O_PATH | O_DIRECTORY), "root");
+    root.allow_overlays();
     if (plan.mounts.front().source == "/") root.note_mount("/", true);
     std::optional<Keeping> keeping;
     if (server != nullptr && !kept_directory(plan).empty()) keeping.emplace(plan, scratch);
@@ -285,7 +276,7 @@ void assemble_container(const RunPlan& plan, FuseServer* server) {
     }
     root.seal();
     if (keeping) keeping->hand_over(root.made(), *server);
-    root.enter(attached.covers);
+    root.enter_above();
 }
 
 }  // namespace slipway::runtime

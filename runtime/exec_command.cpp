@@ -68,6 +68,8 @@ Error refused(const std::string& path, int errno_value) {
     }
     if (errno_value == ENOENT)
         error.hint("name a program of the image; a relative path begins at the directory of --cd");
+    if (errno_value == ENOTCONN || errno_value == ECONNABORTED)
+        error.note("the image's server has ended").hint("run the command again");
     if (errno_value == EIO)
         error.note("the image is damaged, or its disk or server fails")
             .hint("copy or build the image again and compare checksums (sha256sum)");
@@ -121,7 +123,8 @@ void exec_command(const std::vector<std::string>& argv,
     Error absent(ErrorKind::not_found,
                  fmt::format("cannot find the command {} in the image", slipway::quoted(name)));
     absent.note(fmt::format("PATH searched: {}", path_list)).exit_status(kExitNotFound);
-    if (name.starts_with('-')) absent.hint("put options before IMAGE: what follows it is a command");
+    if (name.starts_with('-'))
+        absent.hint("put options before IMAGE: what follows it is a command");
     throw absent;
 }
 

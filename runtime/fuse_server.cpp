@@ -139,9 +139,7 @@ bool serve_all(const Service& service, const UniqueFd& start) {
 /// Says who has a kept overlay, for those who want it too.
 void sign_lock(const Service& service) {
     const auto& mounts = service.plan.mounts;
-    if (!service.lock || mounts.size() < 2 ||
-        mounts[1].kind != MountStep::Kind::overlay)
-        return;
+    if (!service.lock || mounts.size() < 2 || mounts[1].kind != MountStep::Kind::overlay) return;
     const std::string owner = fmt::format("process {}", ::getpid());
     sys::ftruncate(service.lock.get(), 0, "the overlay's lock");
     sys::pwrite_all(service.lock.get(), owner.data(), owner.size(), 0, "the overlay's lock");
@@ -204,9 +202,8 @@ FuseServer start_fuse_server(const RunPlan& plan) {
         if (is_served(plan.mounts[i])) open_file(plan.mounts[i], i, service, server);
     if (!kept_directory(plan).empty()) service.lock = lock_kept(plan);
     auto [start_reader, start_writer] = sys::socketpair(SOCK_SEQPACKET);
-    server.forked.emplace("the image's server", [&, &start = start_reader] {
-        serve(service, start);
-    });
+    server.forked.emplace("the image's server",
+                          [&, &start = start_reader] { serve(service, start); });
     server.start = std::move(start_writer);
     return server;
 }

@@ -2,6 +2,7 @@
 // Must not: decide anything.
 #include "host_facts.hpp"
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -18,9 +19,13 @@ namespace slipway::runtime {
 
 namespace {
 
-std::string namespace_link(const char* path) {
+/// What tells our mount namespace, and with it our root, from others. The root's mount has an
+/// identity that no other namespace's has; /proc would tell the same, but takes its time. User
+/// namespaces need no mark: who cannot enter the session's makes a private container.
+std::string place_of_caller() {
+    if (const auto id = sys::mount_id("/")) return fmt::format("root {}", *id);
     try {
-        return sys::readlinkat(AT_FDCWD, path);
+        return sys::readlinkat(AT_FDCWD, "/proc/self/ns/mnt");
     } catch (const SysError&) {
         return "unknown";
     }
@@ -61,8 +66,7 @@ HostFacts probe_host(const RunSpec& spec) {
     } catch (const Error&) {  // it was deleted; who needs a name for it is told then
         facts.working_directory = ".";
     }
-    facts.namespaces =
-        namespace_link("/proc/self/ns/mnt") + " " + namespace_link("/proc/self/ns/user");
+    facts.namespaces = place_of_caller();
     facts.launcher = find_launcher(facts.environment, ::getppid(), read_process);
     return facts;
 }

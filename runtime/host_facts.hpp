@@ -27,7 +27,7 @@ struct HostFacts {
     std::set<std::string> present;  ///< sources of default and requested binds that are there
     std::map<std::string, FileFacts> files;  ///< data packs that are there; to stage: the image
     std::vector<StagePlace> stage_places;    ///< in order of preference
-    std::string namespaces;                  ///< of the caller: mount and user namespace
+    std::string namespaces;  ///< what tells the caller's mount namespace from others
     Launcher launcher;
 };
 

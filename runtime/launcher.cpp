@@ -21,26 +21,41 @@ struct StepVariables {
     const char* step;
 };
 constexpr StepVariables kSteps[] = {
-    {"slurm", "SLURM_JOB_ID", "SLURM_STEP_ID"},   {"slurm", "SLURM_JOBID", "SLURM_STEPID"},
-    {"flux", "FLUX_JOB_ID", "FLUX_URI"},          {"palsd", "PALS_APID", "PALS_APID"},
+    {"slurm", "SLURM_JOB_ID", "SLURM_STEP_ID"},
+    {"slurm", "SLURM_JOBID", "SLURM_STEPID"},
+    {"flux", "FLUX_JOB_ID", "FLUX_URI"},
+    {"palsd", "PALS_APID", "PALS_APID"},
     {"pmix", "PMIX_NAMESPACE", "PMIX_NAMESPACE"},
+    {"torchrun", "TORCHELASTIC_RUN_ID", "MASTER_PORT"},
+};
+
+/// Batch systems whose node daemon starts every task of every job: the job counts, where a task's
+/// variable says that it was started so. Ranks of two steps of one job may share.
+struct JobVariables {
+    const char* launcher;
+    const char* job;
+    const char* index;  ///< of an array job
+    const char* task;
+};
+constexpr JobVariables kJobs[] = {
+    {"pbs", "PBS_JOBID", "PBS_ARRAY_INDEX", "PBS_TASKNUM"},
+    {"lsf", "LSB_JOBID", "LSB_JOBINDEX", "LSF_PM_TASKID"},
+    {"lsf", "LSB_JOBID", "LSB_JOBINDEX", "LS_JOBPID"},
 };
 
 /// Variables that say "a launcher started me" without saying which step it is.
-constexpr const char* kRankVariables[] = {
-    "PMI_RANK",        "PMI_FD",      "PMIX_RANK", "OMPI_COMM_WORLD_RANK",
-    "MPI_LOCALRANKID", "PBS_TASKNUM", "LS_JOBPID"};
+constexpr const char* kRankVariables[] = {"PMI_RANK",        "PMI_FD",      "PMI_ID",
+                                          "PMIX_RANK",       "MPIRUN_RANK", "OMPI_COMM_WORLD_RANK",
+                                          "MPI_LOCALRANKID", "PBS_TASKNUM", "LSF_PM_TASKID",
+                                          "LS_JOBPID"};
 
-/// The launching processes of one node, parents of all its ranks; comm is cut at 15 characters.
-constexpr const char* kLaunchers[] = {"hydra_pmi_proxy", "hydra_bstrap_pr",
-                                      "orted",           "prted",
-                                      "slurmstepd",      "pbs_mom",
-                                      "pbs_demux",       "mpirun",
-                                      "mpiexec",         "mpiexec.hydra",
-                                      "mpiexec.mpich",   "mpiexec.openmpi",
-                                      "mpirun.openmpi",  "orterun",
-                                      "prterun",         "prte",
-                                      "pmi_proxy",       "palsd"};
+/// The launching processes of one step on one node, ancestors of all its ranks; comm is cut at 15
+/// characters. Daemons that serve several jobs (pbs_mom, res) are not among them.
+constexpr const char* kLaunchers[] = {
+    "hydra_pmi_proxy", "hydra_bstrap_pr", "orted",         "prted",    "slurmstepd",
+    "mpirun",          "mpiexec",         "mpiexec.hydra", "mpispawn", "mpiexec.mpich",
+    "mpiexec.openmpi", "mpirun.openmpi",  "orterun",       "prterun",  "prte",
+    "pmi_proxy",       "palsd",           "mpirun_rsh"};
 constexpr int kMaxAncestors = 8;
 
 std::string process_key(int pid, const ProcessFacts& process) {
@@ -71,6 +86,13 @@ Launcher find_launcher(const std::map<std::string, std::string>& environment, in
     for (const char* name : kRankVariables)
         if (environment.count(name) != 0)
             if (auto launcher = find_ancestor(parent, reader)) return *launcher;
+    for (const auto& row : kJobs) {
+        const auto job = environment.find(row.job);
+        if (job == environment.end() || environment.count(row.task) == 0) continue;
+        const auto index = environment.find(row.index);
+        return {row.launcher,
+                job->second + (index == environment.end() ? "" : "." + index->second)};
+    }
     const auto process = reader(parent);
     return {"parent", process ? process_key(parent, *process) : std::to_string(parent)};
 }

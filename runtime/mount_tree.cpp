@@ -33,17 +33,21 @@ UniqueFd clone_tree(const std::string& source, bool recursive) {
 MountTree::MountTree(UniqueFd holder, std::string name)
     : holder_(std::move(holder)),
       name_(std::move(name)),
-      root_(open_top(holder_, name_), "the image"),
-      prefix_(sys::readlinkat(AT_FDCWD, fd_path(root_.fd()))) {
-    if (prefix_ == "/") prefix_.clear();
+      root_(open_top(holder_, name_), "the image") {}
+
+/// Asked for when it is needed: /proc takes its time.
+const std::string& MountTree::prefix() const {
+    if (!prefix_) prefix_ = sys::readlinkat(AT_FDCWD, fd_path(root_.fd()));
+    if (*prefix_ == "/") prefix_->clear();
+    return *prefix_;
 }
 
 std::string MountTree::real_path(const UniqueFd& file) const {
     const std::string path = sys::readlinkat(AT_FDCWD, fd_path(file.get()));
-    if (!path.starts_with(prefix_))
+    if (!path.starts_with(prefix()))
         throw Error(ErrorKind::internal,
                     fmt::format("{} is outside of the root", slipway::quoted(path)));
-    return path.size() == prefix_.size() ? "/" : path.substr(prefix_.size());
+    return path.size() == prefix().size() ? "/" : path.substr(prefix().size());
 }
 
 UniqueFd MountTree::find(const std::string& path) const {
@@ -111,17 +115,47 @@ void MountTree::refuse_host_directory(const UniqueFd& parent, const std::string&
         .hint("make it yourself first, or name a destination outside of that directory");
 }
 
-/// Mount a tmpfs over `directory` that shows each of its entries by a bind of its own.
+/// Lay something writable over `directory` that shows the same entries.
 void MountTree::cover(const UniqueFd& directory) {
     const std::string real = real_path(directory);
     seal_below(real);  // what is shown of them from now on is a copy, which nobody would seal
+    if (!cover_by_overlay(directory, real)) cover_by_binds(directory, real);
+    if (real == "/") root_ = Root(open_top(holder_, name_), "the image");
+    covers_.push_back({real, root_.open(real, O_PATH | O_DIRECTORY)});
+}
+
+/// One mount, however many entries there are. Not for the root directory, below which everything
+/// would be read through the overlay, and not where something is mounted below, which an overlay
+/// does not show. False when it cannot be had.
+bool MountTree::cover_by_overlay(const UniqueFd& directory, const std::string& real) {
+    if (!overlays_allowed_ || real == "/") return false;
+    for (const auto& mount : mounts_) {
+        const UniqueFd top = find(mount.path);
+        if (top && real_path(top).starts_with(real + "/")) return false;
+    }
+    const std::string name = fmt::format("cover-{}", overlays_++);
+    UniqueFd parts[2];
+    for (const int i : {0, 1}) {
+        const std::string part = name + (i == 0 ? "-upper" : "-work");
+        sys::mkdirat(holder_.get(), part, 0755);
+        parts[i] = sys::openat(holder_.get(), part, O_PATH | O_DIRECTORY);
+    }
+    const std::string options =
+        fmt::format("userxattr,lowerdir={},upperdir={},workdir={}", fd_path(directory.get()),
+                    fd_path(parts[0].get()), fd_path(parts[1].get()));
+    return ::mount("overlay", fd_path(directory.get()).c_str(), "overlay", MS_NOSUID | MS_NODEV,
+                   options.c_str()) == 0;
+}
+
+/// A tmpfs that shows each of the entries by a bind of its own.
+void MountTree::cover_by_binds(const UniqueFd& directory, const std::string& real) {
     const struct stat status = sys::fstat(directory.get(), real);
     const auto names =
         sys::list_directory(sys::openat(directory.get(), ".", O_RDONLY | O_DIRECTORY).get(), real);
     sys::mount("tmpfs", fd_path(directory.get()), "tmpfs", MS_NOSUID | MS_NODEV,
                fmt::format("size=1m,mode={:o}", status.st_mode & 07777));
-    if (real == "/") root_ = Root(open_top(holder_, name_), "the image");
-    UniqueFd top = root_.open(real, O_PATH | O_DIRECTORY);
+    const UniqueFd top =
+        real == "/" ? open_top(holder_, name_) : root_.open(real, O_PATH | O_DIRECTORY);
     for (const auto& name : names) {
         const auto entry = sys::stat_if_exists(directory.get(), name, AT_SYMLINK_NOFOLLOW);
         if (!entry) continue;
@@ -139,7 +173,6 @@ void MountTree::cover(const UniqueFd& directory) {
         sys::move_mount(tree.get(), sys::openat(top.get(), name, O_PATH | O_NOFOLLOW).get(),
                         join_path(real, name));
     }
-    covers_.push_back({real, std::move(top)});
 }
 
 void MountTree::attach(const UniqueFd& tree, const UniqueFd& target, const std::string& path) {
@@ -174,6 +207,13 @@ void MountTree::enter(int covers) {
     // The old root now lies over the new one, and what covered it on top: umount takes the topmost.
     for (int i = 0; i <= covers; ++i) sys::umount(".", MNT_DETACH);
     sys::chdir("/");
+}
+
+void MountTree::enter_above() {
+    const UniqueFd top = open_top(holder_, name_);
+    sys::move_mount(top.get(), sys::open("/", O_PATH | O_DIRECTORY).get(), "/");
+    sys::fchdir(top.get(), "the image");
+    sys::chroot(".");
 }
 
 }  // namespace slipway::runtime

@@ -1,6 +1,7 @@
 // A container's root while it is put together: mount points found or made, trees attached.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,8 @@ class MountTree {
     MountTree(UniqueFd holder, std::string name);
 
     const Root& root() const { return root_; }
+    /// Tell that the holder is a tmpfs of our own: layers of overlays may lie in it.
+    void allow_overlays() { overlays_allowed_ = true; }
     /// Where `path` leads, links followed inside the root; an empty descriptor if nothing is there.
     UniqueFd find(const std::string& path) const;
     /// As find(), and make what is missing, dangling links' targets included. Where the image is
@@ -42,6 +45,12 @@ class MountTree {
     /// mounts of ours lie over the old root directory; they go first.
     void enter(int covers = 0);
 
+    /// Make this root the process's by laying it over the old one, and stand in "/". The old tree
+    /// stays in this mount namespace, beneath and out of reach of every path, until the namespace
+    /// ends: to detach it would wait for a grace period of the kernel, and pivot_root looks at
+    /// every process of the host. Whoever enters the namespace stands in the new root, too.
+    void enter_above();
+
     /// What make() created in the root itself, in order; paths as seen from inside.
     struct Made {
         std::string path;
@@ -55,13 +64,16 @@ class MountTree {
                              int links_left);
     void refuse_host_directory(const UniqueFd& parent, const std::string& path) const;
     void cover(const UniqueFd& directory);
+    bool cover_by_overlay(const UniqueFd& directory, const std::string& real);
+    void cover_by_binds(const UniqueFd& directory, const std::string& real);
     void seal_below(const std::string& path);
     std::string real_path(const UniqueFd& file) const;
+    const std::string& prefix() const;
 
     UniqueFd holder_;
     std::string name_;
     Root root_;
-    std::string prefix_;  ///< the root's own path, as /proc names it
+    mutable std::optional<std::string> prefix_;  ///< the root's own path, as /proc names it
     struct Mounted {
         std::string path;
         bool of_host;
@@ -72,6 +84,8 @@ class MountTree {
         UniqueFd top;
     };
     std::vector<Cover> covers_;
+    bool overlays_allowed_ = false;
+    unsigned overlays_ = 0;
     std::vector<Made> made_;
 };
 

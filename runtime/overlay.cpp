@@ -19,7 +19,8 @@ namespace {
 
 Error overlay_refusal(int errno_value, const OverlayLayers& layers) {
     SysError cause(errno_value,
-                   fmt::format("cannot mount the layers below {}", slipway::quoted(layers.upper)), "mount");
+                   fmt::format("cannot mount the layers below {}", slipway::quoted(layers.upper)),
+                   "mount");
     Error error(ErrorKind::host_forbids, cause.message());
     if (errno_value == ENODEV)
         return error.note("this kernel has no overlay file system")

@@ -4,6 +4,7 @@
 
 #include <fmt/core.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -128,8 +129,14 @@ Outcome Question::take_answer(sys::Received& received, std::string_view text) co
     }
     if (received.fds.size() != plan_.namespaces.size()) return Outcome::unusable;
     fault::point("session.answered");
+    // A rank that came from another user namespace may not enter the first, and stays as it is.
     for (size_t i = 0; i < received.fds.size(); ++i)
-        sys::setns(received.fds[i].get(), namespace_kind(plan_.namespaces[i]).flag, called());
+        if (::setns(received.fds[i].get(), namespace_kind(plan_.namespaces[i]).flag) != 0) {
+            const SysError error("cannot enter " + called(), "setns");
+            if (i > 0) throw error;
+            log::warning("{}; using a private one", error.message());
+            return Outcome::unusable;
+        }
     return Outcome::entered;
 }
 

@@ -14,22 +14,30 @@ namespace slipway::runtime {
 
 namespace {
 
+/// Every member of a step is named here, so that a new one cannot be forgotten; the origin alone
+/// does not count.
 std::string describe(const MountStep& step) {
-    std::string line = name_of(step.kind);
-    if (!step.source.empty()) line += ' ' + slipway::quoted(step.source);
-    line += " on " + slipway::quoted(step.destination);
-    line += step.read_only ? ", read-only" : ", writable";
-    if (step.no_exec) line += ", noexec";
-    if (step.no_suid) line += ", nosuid";
-    if (step.no_devices) line += ", nodev";
-    if (!step.identity.empty()) line += ", state " + step.identity;
-    if (!step.recursive) line += ", this mount only";
-    if (step.if_missing != MountStep::IfMissing::create)
-        line += fmt::format(", if missing: {}", name_of(step.if_missing));
-    if (!step.options.empty()) line += ", options " + slipway::quoted(step.options);
-    if (!step.content.empty() || !step.fallback.empty())
-        line += ", text " + session_hash(step.content + '\0' + step.fallback);
-    if (step.merge) line += ", merged";
+    const auto& [kind, if_missing, source, offset_bytes, destination, read_only, recursive, no_exec,
+                 no_suid, no_devices, make_source, identity, options, content, merge, fallback,
+                 origin] = step;
+    std::string line = name_of(kind);
+    if (!source.empty()) line += ' ' + slipway::quoted(source);
+    if (offset_bytes != 0) line += fmt::format(" at byte {}", offset_bytes);
+    line += " on " + slipway::quoted(destination);
+    line += read_only ? ", read-only" : ", writable";
+    if (no_exec) line += ", noexec";
+    if (no_suid) line += ", nosuid";
+    if (no_devices) line += ", nodev";
+    if (make_source) line += ", made if missing";
+    if (!identity.empty()) line += ", state " + identity;
+    if (!recursive) line += ", this mount only";
+    if (if_missing != MountStep::IfMissing::create)
+        line += fmt::format(", if missing: {}", name_of(if_missing));
+    if (!options.empty()) line += ", options " + slipway::quoted(options);
+    if (!content.empty() || !fallback.empty())
+        line += ", text " + session_hash(content + '\0' + fallback);
+    if (merge) line += ", merged";
+    (void)origin;
     return line;
 }
 

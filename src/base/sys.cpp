@@ -89,6 +89,14 @@ std::optional<struct stat> stat_if_exists(int dir, const std::string& path, int 
     throw SysError(cannot("stat", path), "fstatat");
 }
 
+std::optional<uint64_t> mount_id(const std::string& path) {
+    struct statx status {};
+    if (::statx(AT_FDCWD, path.c_str(), AT_STATX_DONT_SYNC, STATX_MNT_ID, &status) != 0)
+        throw SysError(cannot("read the attributes of", path), "statx");
+    if ((status.stx_mask & STATX_MNT_ID) == 0) return std::nullopt;
+    return status.stx_mnt_id;
+}
+
 struct stat fstat(int fd, const std::string& subject) {
     struct stat status {};
     if (::fstat(fd, &status) != 0) throw SysError(cannot("stat", subject), "fstat");

@@ -32,6 +32,8 @@ std::optional<UniqueFd> openat2_if_exists(int dir, const std::string& path, int 
 
 /// `flags`: AT_SYMLINK_NOFOLLOW, AT_EMPTY_PATH. An absent file is std::nullopt.
 std::optional<struct stat> stat_if_exists(int dir, const std::string& path, int flags = 0);
+/// What tells the mount at `path` from others (statx's stx_mnt_id); std::nullopt before Linux 5.8.
+std::optional<uint64_t> mount_id(const std::string& path);
 struct stat fstat(int fd, const std::string& subject);
 void mkdirat(int dir, const std::string& path, mode_t mode);
 /// Return false if something is there already.

@@ -7,6 +7,8 @@
 #include "catch.hpp"
 
 using namespace slipway::runtime;
+using slipway::ProcessFacts;
+using slipway::read_process;
 
 namespace {
 
@@ -18,8 +20,12 @@ ProcessReader processes(std::map<int, ProcessFacts> table) {
     };
 }
 
-const ProcessReader kShells = processes(
-    {{100, {"bash", 50, "111"}}, {101, {"bash", 50, "112"}}, {50, {"hydra_pmi_proxy", 1, "99"}}});
+const ProcessReader kShells = processes({{100, {"bash", 'S', 50, "111"}},
+                                         {101, {"bash", 'S', 50, "112"}},
+                                         {50, {"hydra_pmi_proxy", 'S', 1, "99"}}});
+
+const ProcessReader kDaemons =
+    processes({{101, {"pbs_mom", 'S', 1, "5"}}, {1, {"init", 'S', 0, "1"}}});
 
 }  // namespace
 
@@ -43,6 +49,43 @@ TEST_CASE("ranks below wrapper scripts meet at the launching process") {
     const Launcher second = find_launcher({{"PMI_RANK", "1"}}, 101, kShells);
     CHECK(first.name == "hydra_pmi_proxy");
     CHECK(first.job == second.job);
+}
+
+TEST_CASE("tasks that a batch system's daemon starts share their job's session") {
+    const Launcher pbs =
+        find_launcher({{"PBS_JOBID", "12.head"}, {"PBS_TASKNUM", "1"}}, 101, kDaemons);
+    CHECK(pbs.name == "pbs");
+    CHECK(pbs.job == "12.head");
+    CHECK(find_launcher({{"PBS_JOBID", "13.head"}, {"PBS_TASKNUM", "1"}}, 101, kDaemons).job !=
+          pbs.job);
+    const Launcher lsf = find_launcher(
+        {{"LSB_JOBID", "9"}, {"LSB_JOBINDEX", "2"}, {"LSF_PM_TASKID", "4"}}, 101, kDaemons);
+    CHECK(lsf.name == "lsf");
+    CHECK(lsf.job == "9.2");
+    CHECK(find_launcher({{"PBS_JOBID", "12.head"}}, 101, kDaemons).name == "parent");
+    CHECK(find_launcher({{"PBS_JOBID", "12.head"}, {"PBS_TASKNUM", "1"}, {"PMI_RANK", "0"}}, 100,
+                        kShells)
+              .name == "hydra_pmi_proxy");
+}
+
+TEST_CASE("torchrun names its run and port") {
+    const Launcher first =
+        find_launcher({{"TORCHELASTIC_RUN_ID", "none"}, {"MASTER_PORT", "29500"}}, 100, kShells);
+    CHECK(first.name == "torchrun");
+    CHECK(find_launcher({{"TORCHELASTIC_RUN_ID", "none"}, {"MASTER_PORT", "29501"}}, 100, kShells)
+              .job != first.job);
+}
+
+TEST_CASE("a process's name may hold anything") {
+    const auto facts = slipway::parse_process_stat(
+        "7 (a) b (c) S 3 7 7 0 -1 4194304 1 0 0 0 1 2 0 0 20 0 1 0 4242 100 5 1\n");
+    REQUIRE(facts.has_value());
+    CHECK(facts->name == "a) b (c");
+    CHECK(facts->state == 'S');
+    CHECK(facts->parent == 3);
+    CHECK(facts->start_time == "4242");
+    CHECK_FALSE(slipway::parse_process_stat("7 (cut) S 3").has_value());
+    CHECK_FALSE(slipway::parse_process_stat("").has_value());
 }
 
 TEST_CASE("without a launcher the parent and its start time count") {
