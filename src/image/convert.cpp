@@ -14,6 +14,7 @@
 #include "slipway/base/path.hpp"
 #include "slipway/base/progress.hpp"
 #include "slipway/base/sys.hpp"
+#include "slipway/image/registry.hpp"
 #include "temp_file.hpp"
 #include "tree_source.hpp"
 
@@ -237,13 +238,12 @@ OciImage open_layered(const ImageRef& ref, const Store& store) {
             return open_docker_archive(ref.path, ref.name);
         case RefKind::stored:
             return store.get(ref.name);
-        case RefKind::registry:
-            throw Error(ErrorKind::unsupported,
-                        fmt::format("cannot read {}: this version pulls from no registry",
-                                    slipway::quoted(ref.text)))
-                .hint(
-                    "copy the image to an OCI layout or a docker archive, for example with "
-                    "skopeo, and use oci:DIR or docker-archive:FILE");
+        case RefKind::registry: {
+            Store target = store;
+            PullOptions options;
+            options.stored_will_do = true;
+            return pull_image(ref.name, target, options).image;
+        }
         default:
             break;
     }
