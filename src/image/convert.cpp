@@ -50,12 +50,14 @@ Destination parse_destination(const std::string& text) {
         if (path.empty()) throw Error(ErrorKind::usage, "oci: needs a directory").hint(kPossible);
         return {Target::layout, path, tag.empty() ? "latest" : tag};
     }
-    for (const char* scheme : {"docker-archive:", "docker://"}) {
-        if (text.starts_with(scheme)) {
-            throw Error(ErrorKind::unsupported,
-                        fmt::format("cannot write {}", slipway::quoted(text)))
-                .hint(kPossible);
-        }
+    if (text.starts_with("docker-archive:")) {
+        throw Error(ErrorKind::unsupported, fmt::format("cannot write {}", slipway::quoted(text)))
+            .hint(kPossible);
+    }
+    if (text.starts_with("docker://")) {
+        throw Error(ErrorKind::unsupported,
+                    fmt::format("convert does not write {}", slipway::quoted(text)))
+            .hint(fmt::format("push the image: slipway push SOURCE {}", text));
     }
     if (text.ends_with(".sif")) {
         throw Error(ErrorKind::unsupported, "SIF files are not written").hint(kPossible);

@@ -52,6 +52,7 @@ HttpFailure::Kind kind_of(CURLcode code) {
         case CURLE_SEND_ERROR:
         case CURLE_GOT_NOTHING:
         case CURLE_OPERATION_TIMEDOUT:
+        case CURLE_SEND_FAIL_REWIND:
         case CURLE_HTTP2:
         case CURLE_HTTP2_STREAM:
         case CURLE_WEIRD_SERVER_REPLY:

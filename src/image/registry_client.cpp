@@ -120,6 +120,8 @@ void RegistryClient::launch(RegistryRequest& request) {
     HttpRequest sent = request.prepare();
     if (request.url_.empty())
         request.url_ = sent.url.starts_with("/") ? base() + sent.url : sent.url;
+    // An upload's address may be another host's.
+    if (origin_of(request.url_) != origin_of(base())) request.foreign_ = true;
     sent.url = request.url_;
     if (!request.foreign_) {
         sent.trust = trust_;

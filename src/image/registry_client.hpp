@@ -72,6 +72,8 @@ class RegistryClient {
 
     /// "/v2/REPOSITORY/" + rest, as the address of a request.
     std::string path(const std::string& rest) const;
+    /// A path as a whole address, by the scheme that the registry speaks.
+    std::string absolute(const std::string& path) const { return base() + path; }
     const RegistryEndpoint& endpoint() const { return endpoint_; }
     const RegistryReference& reference() const { return reference_; }
     /// Ask for more than the repository itself: "repository:other/image:pull".

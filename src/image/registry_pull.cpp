@@ -244,6 +244,10 @@ PullResult pull_image(const std::string& text, Store& store, const PullOptions& 
     }
 }
 
+std::string stored_name_of(const std::string& reference) {
+    return parse_registry_reference(reference).stored_name();
+}
+
 OciImage look_at_image(const std::string& text, const RegistryAccess& access) {
     const RegistryReference reference = parse_registry_reference(text);
     return at_each_endpoint(reference, [&](const RegistryEndpoint& endpoint) {

@@ -158,6 +158,12 @@ class Pull(RegistryTest):
         self.assert_succeeds(self.slipway("convert", f"docker://{self.registry.host}/lab/small:v1", "out.sqfs"))
         self.check_same("out.sqfs", layout)
 
+    def test_from_a_registry(self):
+        self.push_runnable()
+        dockerfile = self.write("context/Dockerfile", f"FROM docker://{self.registry.host}/lab/root:v1\nRUN echo built > /made\n")
+        self.assert_succeeds(self.slipway("build", "-t", "made", os.path.dirname(dockerfile)))
+        self.assertEqual(self.assert_succeeds(self.slipway("run", "made", "--", "cat", "/made", "/etc/image")).stdout, "built\nsmall root\n")
+
     def test_platforms(self):
         """The index's image of this machine is taken, past attestations and other architectures."""
         other = "arm64" if host_architecture() == "amd64" else "amd64"
@@ -591,6 +597,113 @@ class Tokens(RegistryTest):
         self.assertEqual(asked, ["POST"])
 
 
+class Push(RegistryTest):
+    def push(self, *arguments, **more):
+        return self.assert_succeeds(self.slipway("push", "--json", *arguments, **more)).json()
+
+    def skopeo_tree(self, name, target):
+        """Fetch an image with skopeo and unpack it with umoci, neither of which is ours."""
+        result = run([require_program("skopeo"), "copy", "--insecure-policy", "--src-tls-verify=false",
+                      f"docker://{self.registry.host}/{name}", f"oci:{self.path(target)}:latest"], env=self.env)
+        self.assert_succeeds(result)
+        result = run([require_program("umoci"), "unpack", "--rootless", "--image", f"{self.path(target)}:latest",
+                      self.path(target + "-bundle")], env=self.env)
+        self.assert_succeeds(result)
+        return tree_of(self.path(target + "-bundle/rootfs"))
+
+    def layout(self, size=300_000, name="layout"):
+        return self.make_oci_layout([[Dir("etc"), File("etc/one", os.urandom(size))], [File("two", "second layer")]], name=name)
+
+    def test_what_was_pushed_is_what_skopeo_gets(self):
+        layout = self.layout()
+        told = self.push(f"oci:{layout}", f"docker://{self.registry.host}/lab/new:v1")
+        self.assertGreater(told["uploaded_bytes"], 300_000)
+        with open(os.path.join(layout, "index.json")) as file:
+            self.assertEqual(told["manifest_digest"], json.load(file)["manifests"][0]["digest"])
+        tree = self.skopeo_tree("lab/new:v1", "fetched")
+        self.assert_succeeds(self.slipway("convert", f"oci:{layout}", "out"))
+        mine = {path: facts for path, facts in tree_of(self.path("out")).items() if not path.startswith(".slipway")}
+        self.assertEqual(tree, mine)
+        again = self.push(f"oci:{layout}", f"docker://{self.registry.host}/lab/new:v2")
+        self.assertEqual(again["uploaded_bytes"], 0)
+        self.assert_succeeds(self.slipway("pull", f"{self.registry.host}/lab/new:v2"))
+
+    def test_every_kind_of_source(self):
+        os.makedirs(self.path("dir/etc"))
+        self.write("dir/etc/file", "in a directory")
+        self.assert_succeeds(self.slipway("convert", "dir", "dir.sqfs"))
+        self.assert_succeeds(self.slipway("convert", f"oci:{self.layout()}", "store:stored"))
+        for source in ("./dir", "dir.sqfs", "stored"):
+            with self.subTest(source):
+                self.push(source, f"{self.registry.host}/lab/kinds:v1")
+                tree = self.skopeo_tree("lab/kinds:v1", source.strip("./") + "-fetched")
+                self.assertIn("etc/one" if source == "stored" else "etc/file", tree)
+
+    def test_a_large_layer_goes_in_chunks(self):
+        layout = self.layout(size=40 << 20)
+        proxy = self.proxy()
+        self.push(f"oci:{layout}", f"{proxy.host}/lab/large:v1")
+        ranges = [headers.get("Content-Range") for method, _, headers in proxy.requests if method == "PATCH"]
+        self.assertIn(f"0-{(32 << 20) - 1}", ranges)
+        self.assertTrue(any(text.startswith(f"{32 << 20}-") for text in ranges), ranges)
+        self.assert_succeeds(self.slipway("convert", f"docker://{self.registry.host}/lab/large:v1", "out.sqfs"))
+
+    def test_a_layer_of_another_repository_is_mounted(self):
+        layout = self.layout()
+        proxy = self.proxy()
+        self.push(f"oci:{layout}", f"{proxy.host}/lab/first:v1")
+        self.pull(f"{proxy.host}/lab/first:v1")
+        before = len(proxy.requests)
+        told = self.push(f"{proxy.host}/lab/first:v1", f"{proxy.host}/lab/second:v1")
+        mounts = [path for method, path, _ in proxy.requests[before:] if method == "POST" and "from=lab%2Ffirst" in path]
+        self.assertEqual(len(mounts), 2)
+        self.assertLess(told["uploaded_bytes"], 1000)  # the config
+        self.skopeo_tree("lab/second:v1", "fetched")
+
+    def push_through(self, rule):
+        layout = self.layout()
+        proxy = self.proxy(rule)
+        result = self.slipway("push", f"oci:{layout}", f"{proxy.host}/lab/hard:v1")
+        return result, proxy
+
+    def test_an_answer_that_is_lost_is_no_harm(self):
+        """The chunk arrives, its answer does not: the registry refuses it the second time, and is asked how far it is."""
+        lost = []
+
+        def rule(method, path, *_):
+            if method == "PATCH" and not lost:
+                lost.append(path)
+                return Answer(change=lambda *_: (503, {}, b""))
+        result, proxy = self.push_through(rule)
+        self.assert_succeeds(result)
+        self.assertEqual(sum(m == "PATCH" for m, *_ in proxy.requests), 4)  # two layers, the config, and one again
+        self.skopeo_tree("lab/hard:v1", "fetched")
+
+    def test_an_upload_that_the_registry_forgets_is_begun_anew(self):
+        forgotten = []
+
+        def rule(method, path, *_):
+            if method == "PATCH" and not forgotten:
+                forgotten.append(path)
+                return Answer(404)
+        result, _ = self.push_through(rule)
+        self.assert_succeeds(result)
+        self.skopeo_tree("lab/hard:v1", "fetched")
+
+    def test_a_registry_that_takes_nothing(self):
+        result, _ = self.push_through(lambda method, *_: Answer(405) if method == "POST" else None)
+        self.assert_fails(result, "takes no upload (HTTP 405)")
+        result, _ = self.push_through(lambda method, path, *_: Answer(400, body=b'{"errors":[{"message":"not this one"}]}')
+                                      if method == "PUT" and "/manifests/" in path else None)
+        self.assert_fails(result, "the manifest was not taken (HTTP 400)", "not this one")
+
+    def test_what_cannot_be_pushed(self):
+        self.assert_fails(self.slipway("push", "nosuch", f"{self.registry.host}/x"), "there is no image")
+        layout = self.layout()
+        self.assert_fails(self.slipway("push", f"oci:{layout}", f"{self.registry.host}/x@sha256:{'0' * 64}"), "to a tag, not to a digest")
+        self.assert_fails(self.slipway("convert", f"oci:{layout}", f"docker://{self.registry.host}/x"), "slipway push SOURCE")
+
+
 class Tls(RegistryTest):
     tls, users = True, {"ann": "secret", "bob": "other"}
 
@@ -618,6 +731,15 @@ class Tls(RegistryTest):
         self.pull("--authfile", self.path("auth.json"), image)
         self.check_same(image, layout)
         self.assert_succeeds(self.slipway("inspect", f"docker://{image}", env={"REGISTRY_AUTH_FILE": self.path("auth.json")}))
+
+    def test_push_with_a_password(self):
+        layout = self.make_oci_layout([[File("one", "1")]])
+        image = f"{self.registry.host}/lab/pushed:v1"
+        self.trust()
+        self.assert_fails(self.slipway("push", f"oci:{layout}", image), "without credentials")
+        self.write("auth.json", json.dumps({"auths": {self.registry.host: {"username": "bob", "password": "other"}}}))
+        self.assert_succeeds(self.slipway("push", "--authfile", self.path("auth.json"), f"oci:{layout}", image))
+        self.pull("--authfile", self.path("auth.json"), image)
 
     def test_a_file_of_authorities_in_the_environment(self):
         self.push_secret()

@@ -35,6 +35,20 @@ struct PullResult {
 /// remedy, Error(invalid_image) for what is not what its digest says.
 PullResult pull_image(const std::string& reference, Store& store, const PullOptions& options = {});
 
+struct PushResult {
+    Digest manifest_digest;
+    uint64_t uploaded_bytes = 0;  ///< of layers and config; what the registry had is not sent
+};
+
+/// Put an image of layers into a registry under a tag. A layer that the registry has is not sent;
+/// one that it has in another repository, as far as this store knows, is mounted from there. Large
+/// layers go in chunks, and a broken upload is continued where it broke. Throws: as pull_image.
+PushResult push_image(const OciImage& image, const std::string& reference, const Store& store,
+                      const RegistryAccess& access = {});
+
+/// The name under which the store keeps what a reference names.
+std::string stored_name_of(const std::string& reference);
+
 /// Read an image's manifest and config without its layers; its blobs cannot be opened.
 OciImage look_at_image(const std::string& reference, const RegistryAccess& access = {});
 
