@@ -313,7 +313,8 @@ class Url {
     }
     std::string get(CURLUPart part) const {
         char* text = nullptr;
-        if (curl().url_get(handle_, part, &text, CURLU_DEFAULT_PORT) != CURLUE_OK) return {};
+        const unsigned flags = part == CURLUPART_PORT ? CURLU_DEFAULT_PORT : 0;
+        if (curl().url_get(handle_, part, &text, flags) != CURLUE_OK) return {};
         std::string copy = text;
         curl().free(text);
         return copy;

@@ -57,7 +57,8 @@ bool is_host_name(const std::string& host) {
     const size_t colon = host.find(':', six ? close : 0);
     const std::string name = host.substr(0, colon);
     const std::string port = colon == std::string::npos ? "1" : host.substr(colon + 1);
-    return !name.empty() &&
+    const auto first = static_cast<unsigned char>(name.empty() ? '.' : name.front());
+    return (std::isalnum(first) != 0 || six) &&
            std::all_of(name.begin(), name.end(),
                        [six](unsigned char c) {
                            return c < 128 && (std::isalnum(c) != 0 || c == '.' || c == '-' ||

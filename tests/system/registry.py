@@ -667,7 +667,7 @@ class Push(RegistryTest):
         return result, proxy
 
     def test_an_answer_that_is_lost_is_no_harm(self):
-        """The chunk arrives, its answer does not: the registry refuses it the second time, and is asked how far it is."""
+        """The chunk arrives, its answer does not. docker-registry calls the upload invalid then: it is begun anew."""
         lost = []
 
         def rule(method, path, *_):
@@ -676,7 +676,29 @@ class Push(RegistryTest):
                 return Answer(change=lambda *_: (503, {}, b""))
         result, proxy = self.push_through(rule)
         self.assert_succeeds(result)
-        self.assertEqual(sum(m == "PATCH" for m, *_ in proxy.requests), 4)  # two layers, the config, and one again
+        self.assertEqual(sum(m == "POST" for m, *_ in proxy.requests), 4)  # two layers, the config, and one again
+        self.skopeo_tree("lab/hard:v1", "fetched")
+
+    def test_a_registry_that_says_how_far_it_is(self):
+        """The same before a registry that answers as the specification has it: 416, and by GET the place and range."""
+        kept = {}
+
+        def keep(status, headers, data):
+            kept.update(Location=headers["Location"], Range=headers["Range"])
+            return 503, {}, b""
+
+        def rule(method, path, *_):
+            if method == "PATCH" and not kept:
+                return Answer(change=keep)
+            if method == "PATCH" and "refused" not in kept:
+                kept["refused"] = path
+                return Answer(416)
+            if method == "GET" and "/uploads/" in path:
+                return Answer(204, {key: kept[key] for key in ("Location", "Range")})
+        result, proxy = self.push_through(rule)
+        self.assert_succeeds(result)
+        self.assertEqual(sum(m == "POST" for m, *_ in proxy.requests), 3)
+        self.assertEqual(sum(m == "PATCH" for m, *_ in proxy.requests), 4)
         self.skopeo_tree("lab/hard:v1", "fetched")
 
     def test_an_upload_that_the_registry_forgets_is_begun_anew(self):
