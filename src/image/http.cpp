@@ -18,7 +18,7 @@ namespace slipway::image {
 namespace {
 
 constexpr size_t kBodyLimit = 16u << 20;
-constexpr long kConnectSeconds = 30;
+constexpr long kConnectSeconds = 20;
 
 long stall_seconds() {
     const char* text = std::getenv("SLIPWAY_HTTP_TIMEOUT");
@@ -209,7 +209,7 @@ struct HttpTransfer::State {
         set(CURLOPT_NOSIGNAL, 1L);
         set(CURLOPT_ERRORBUFFER, static_cast<char*>(reason));
         set(CURLOPT_USERAGENT, "slipway/" SLIPWAY_VERSION);
-        set(CURLOPT_CONNECTTIMEOUT, kConnectSeconds);
+        set(CURLOPT_CONNECTTIMEOUT, std::min(kConnectSeconds, stall_seconds()));
         set(CURLOPT_LOW_SPEED_LIMIT, 1L);
         set(CURLOPT_LOW_SPEED_TIME, stall_seconds());
         set(CURLOPT_BUFFERSIZE, 256L << 10);
@@ -228,6 +228,10 @@ struct HttpTransfer::State {
     void finish(CURLcode code) {
         finished = true;
         failure.kind = kind_of(code);
+        double connected = 0;
+        curl().easy_getinfo(easy, CURLINFO_CONNECT_TIME, &connected);
+        if (code == CURLE_OPERATION_TIMEDOUT && connected == 0)
+            failure.kind = HttpFailure::Kind::silent;
         if (failure.kind != HttpFailure::Kind::none)
             failure.text = reason[0] != '\0' ? reason : curl().easy_strerror(code);
     }

@@ -48,6 +48,7 @@ struct HttpFailure {
         none,
         resolve,      ///< the host has no address
         connect,      ///< nobody listens, or no route
+        silent,       ///< nobody answered the greeting in time
         certificate,  ///< the host is not whom we trust
         tls,          ///< it does not speak TLS as we do
         cut,          ///< the connection ended or stalled within the answer

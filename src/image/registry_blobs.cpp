@@ -164,17 +164,17 @@ class Download : public RegistryRequest {
 uint64_t fetch_layers(RegistryClient& client, const std::vector<Layer>& layers, Store& store) {
     // By digest: locks are taken in one order everywhere, and a layer that occurs twice once.
     std::map<Digest, const Layer*> wanted;
-    uint64_t total = 0;
     for (const Layer& layer : layers)
-        if (!store.has_blob(layer.digest) && wanted.emplace(layer.digest, &layer).second)
-            total += layer.size_bytes;
-    Progress progress("pulling " + client.reference().text(), total, Progress::Unit::bytes);
+        if (!store.has_blob(layer.digest)) wanted.emplace(layer.digest, &layer);
+    Progress progress("pulling " + client.reference().text(), 0, Progress::Unit::bytes);
     std::vector<std::unique_ptr<Download>> downloads;
     for (const auto& [digest, layer] : wanted) {
         auto download = std::make_unique<Download>(client, *layer, store, progress);
         if (download->needed()) downloads.push_back(std::move(download));
     }
-    uint64_t fetched = 0;
+    uint64_t fetched = 0, total = 0;
+    for (const auto& download : downloads) total += download->missing_bytes();
+    progress.set_total(total);
     while (!downloads.empty()) {
         std::vector<Download*> unfinished;
         for (const auto& download : downloads)

@@ -243,13 +243,15 @@ void RegistryClient::unreachable(const std::string& url, const HttpFailure& fail
                 "~/.config/containers/registries.conf, or pull with --tls-verify=false");
             break;
         case HttpFailure::Kind::connect:
+        case HttpFailure::Kind::silent:
             error.hint("check host and port, and whether a proxy is needed (https_proxy)");
             break;
         default:
             error.hint("try again: what has been downloaded is kept");
     }
-    const bool absent =
-        failure.kind == HttpFailure::Kind::resolve || failure.kind == HttpFailure::Kind::connect;
+    using Kind = HttpFailure::Kind;
+    const bool absent = failure.kind == Kind::resolve || failure.kind == Kind::connect ||
+                        failure.kind == Kind::silent;
     if (absent) throw error;
     throw Error(error);
 }
