@@ -165,8 +165,8 @@ class Build {
     }
 
     image::OciImage open_base(const std::string& name) const {
-        if (starts_with(name, "docker://")) throw not_pulled(name.substr(9));
-        if (starts_with(name, "oci:") || starts_with(name, "docker-archive:"))
+        if (starts_with(name, "oci:") || starts_with(name, "docker-archive:") ||
+            starts_with(name, "docker://"))
             return image::open_layered(image::parse_image_ref(name), store_);
         std::optional<image::OciImage> stored;
         try {

@@ -4,6 +4,7 @@
 _slipway_values() { # OPTION: what may follow it; fails if the option takes no value
     case $1 in
     --compressor) echo "zstd gzip xz lz4" ;;
+    --tls-verify) echo "true false" ;;
     --network) echo "host none" ;;
     --preload) echo "train" ;;
     --session) echo "none" ;;
@@ -28,6 +29,9 @@ _slipway_options() { # SUBCOMMAND ("" for none)
     bootstrap) echo "-h --help -t --tag --mirror --include --variant -s --storage" ;;
     convert) echo "-h --help --compressor --level --block-size --threads -s --storage" ;;
     images | inspect | doctor) echo "-h --help --json -s --storage" ;;
+    pull) echo "-h --help -t --tag --authfile --tls-verify --json -s --storage" ;;
+    push) echo "-h --help --authfile --tls-verify --json -s --storage" ;;
+    images | inspect) echo "-h --help --json -s --storage" ;;
     rmi | gc) echo "-h --help -s --storage" ;;
     slipway-train) echo "-h --help --version --model --data --epochs --strategy --device --batch-size --lr --schedule
         --momentum --weight-decay --no-augment --seed --checkpoint --checkpoint-every --stop-after --resume --threads
@@ -53,6 +57,7 @@ _slipway() {
         mapfile -t COMPREPLY < <(compgen -W "$(_slipway_options "$subcommand")" -- "$word")
     elif [[ -z $subcommand ]]; then
         mapfile -t COMPREPLY < <(compgen -W "run build bootstrap convert images inspect rmi gc doctor" -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W "run build bootstrap convert pull push images inspect rmi gc" -- "$word")
     else
         mapfile -t COMPREPLY < <(compgen -f -- "$word")
     fi

@@ -21,6 +21,8 @@ void add_bootstrap(CLI::App& app, Action& action);
 void add_convert(CLI::App& app, Action& action);
 void add_images(CLI::App& app, Action& action);
 void add_inspect(CLI::App& app, Action& action);
+void add_pull(CLI::App& app, Action& action);
+void add_push(CLI::App& app, Action& action);
 void add_rmi(CLI::App& app, Action& action);
 void add_gc(CLI::App& app, Action& action);
 void add_doctor(CLI::App& app, Action& action);

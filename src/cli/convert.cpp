@@ -32,7 +32,9 @@ void add_convert(CLI::App& app, Action& action) {
     auto* command = app.add_subcommand("convert", "Convert an image to another format");
     auto options = std::make_shared<Options>();
     command->footer(
-        "source: oci:DIR[:TAG], docker-archive:FILE[:REF], a stored name, a directory, FILE.sqfs\n"
+        "source: oci:DIR[:TAG], docker-archive:FILE[:REF], docker://REF, a stored name, a "
+        "directory, "
+        "FILE.sqfs, FILE.sif\n"
         "destination: FILE.sqfs, oci:DIR[:TAG], a directory, store:NAME");
     command->add_option("source", options->source, "what to convert")->required();
     command->add_option("destination", options->destination, "what to write")->required();

@@ -10,6 +10,7 @@
 #include "slipway/base/path.hpp"
 #include "slipway/base/progress.hpp"
 #include "slipway/image/convert.hpp"
+#include "slipway/image/registry.hpp"
 
 namespace slipway::cli {
 namespace {
@@ -61,7 +62,9 @@ Json facts_of(const image::ImageRef& ref, const std::string& store) {
             facts = facts_of_directory(ref);
             break;
         default: {
-            const auto image = image::open_layered(ref, image::Store::open(store));
+            const auto image = ref.kind == image::RefKind::registry
+                                   ? image::look_at_image(ref.name)
+                                   : image::open_layered(ref, image::Store::open(store));
             facts = {{"config", image::config_to_json(image.config)},
                      {"config_digest", image.config_digest.text()},
                      {"layers", layer_list(image)}};

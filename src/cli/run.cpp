@@ -21,8 +21,8 @@ void add_run(CLI::App& app, Action& action) {
     auto options = std::make_shared<Options>();
     command->footer(
         "slipway run [OPTIONS] IMAGE [--] [COMMAND...]\n"
-        "IMAGE is a directory, FILE.sqfs, oci:DIR[:TAG], docker-archive:FILE[:REF], a stored name, "
-        "or / (the host).\nCOMMAND takes the place of the image's CMD; its ENTRYPOINT comes first. "
+        "IMAGE is a directory, FILE.sqfs, FILE.sif, oci:DIR[:TAG], docker-archive:FILE[:REF], "
+        "docker://REF, a stored name, or / (the host).\nCOMMAND takes the place of the image's CMD; its ENTRYPOINT comes first. "
         "The exit status is the command's own.");
     add_run_options(*command, options->flags);
     command->add_flag("--dry-run", options->dry_run, "print the plan as JSON and do nothing");

@@ -14,6 +14,7 @@
 #include "slipway/base/path.hpp"
 #include "slipway/base/progress.hpp"
 #include "slipway/base/sys.hpp"
+#include "slipway/image/registry.hpp"
 #include "temp_file.hpp"
 #include "tree_source.hpp"
 
@@ -49,12 +50,14 @@ Destination parse_destination(const std::string& text) {
         if (path.empty()) throw Error(ErrorKind::usage, "oci: needs a directory").hint(kPossible);
         return {Target::layout, path, tag.empty() ? "latest" : tag};
     }
-    for (const char* scheme : {"docker-archive:", "docker://"}) {
-        if (text.starts_with(scheme)) {
-            throw Error(ErrorKind::unsupported,
-                        fmt::format("cannot write {}", slipway::quoted(text)))
-                .hint(kPossible);
-        }
+    if (text.starts_with("docker-archive:")) {
+        throw Error(ErrorKind::unsupported, fmt::format("cannot write {}", slipway::quoted(text)))
+            .hint(kPossible);
+    }
+    if (text.starts_with("docker://")) {
+        throw Error(ErrorKind::unsupported,
+                    fmt::format("convert does not write {}", slipway::quoted(text)))
+            .hint(fmt::format("push the image: slipway push SOURCE {}", text));
     }
     if (text.ends_with(".sif")) {
         throw Error(ErrorKind::unsupported, "SIF files are not written").hint(kPossible);
@@ -237,13 +240,12 @@ OciImage open_layered(const ImageRef& ref, const Store& store) {
             return open_docker_archive(ref.path, ref.name);
         case RefKind::stored:
             return store.get(ref.name);
-        case RefKind::registry:
-            throw Error(ErrorKind::unsupported,
-                        fmt::format("cannot read {}: this version pulls from no registry",
-                                    slipway::quoted(ref.text)))
-                .hint(
-                    "copy the image to an OCI layout or a docker archive, for example with "
-                    "skopeo, and use oci:DIR or docker-archive:FILE");
+        case RefKind::registry: {
+            Store target = store;
+            PullOptions options;
+            options.stored_will_do = true;
+            return pull_image(ref.name, target, options).image;
+        }
         default:
             break;
     }

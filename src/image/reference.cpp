@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "registry_reference.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/path.hpp"
 #include "slipway/base/sys.hpp"
@@ -185,7 +186,7 @@ ImageRef parse_image_ref(std::string_view text) {
     if (text.starts_with("docker://")) {
         ref.kind = RefKind::registry;
         ref.name = after("docker://");
-        if (ref.name.empty()) malformed_name(text);
+        parse_registry_reference(ref.name);
         return ref;
     }
     if (text.starts_with("store:")) {

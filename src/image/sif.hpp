@@ -24,7 +24,7 @@ struct SifRoot {
 SifRoot find_sif_root(int fd, const std::string& subject);
 
 /// What Apptainer keeps in /.singularity.d, as a configuration: variables that its environment
-/// files export with a plain value, the runscript as entrypoint, labels. What is shell code is not
+/// files export with a plain value, the runscript as CMD, labels. What is shell code is not
 /// run; `warnings` names it.
 ImageConfig read_sif_config(int fd, const SifRoot& root, const std::string& subject,
                             std::vector<std::string>& warnings);

@@ -145,12 +145,13 @@ ImageConfig read_sif_config(int fd, const SifRoot& root, const std::string& subj
         }
         if (left_out > 0) {
             warnings.push_back(fmt::format(
-                "{} lines of /{} in {} are shell code, which is not run: what they set is missing",
-                left_out, path, subject));
+                "/{} in {} holds shell code, which is not run: what {} would set is missing", path,
+                subject,
+                left_out == 1 ? "one line of it" : fmt::format("{} lines of it", left_out)));
         }
     }
     if (const auto script = read(kRunscript); script && !script->empty())
-        config.entrypoint = {kRunscript};
+        config.cmd = {kRunscript};  // a COMMAND takes its place, as "apptainer exec" has it
     if (const auto labels = read(".singularity.d/labels.json"))
         read_labels(*labels, fmt::format("labels.json in {}", subject), config);
     return config;

@@ -113,7 +113,10 @@ bool Store::collect(bool and_cache) {
         FileLock alone(join_path(locks, "use"), FileLock::Mode::exclusive,
                        std::chrono::milliseconds(0));
         FileLock index(join_path(locks, "index"), FileLock::Mode::exclusive, kIndexTimeout);
-        if (and_cache) empty_directory(join_path(directory_, "cache"));
+        if (and_cache) {
+            empty_directory(join_path(directory_, "cache"));
+            empty_directory(join_path(directory_, "partial"));
+        }
         std::string layout = join_path(directory_, "oci");
         Marked marked;
         for (const Descriptor& manifest :

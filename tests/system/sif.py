@@ -76,13 +76,14 @@ class Sif(SifFiles):
                          "PATH=/usr/local/bin:/usr/bin:/bin"} <= set(lines), result)
         self.assertNotIn("CONDITIONAL", result.stdout)
         self.assertNotIn("LD_LIBRARY_PATH", result.stdout)
-        self.assertIn("4 lines of /.singularity.d/env/90-environment.sh", result.stderr)
+        self.assertIn("90-environment.sh", result.stderr)
+        self.assertIn("what 4 lines of it would set is missing", result.stderr)
 
         facts = self.assert_succeeds(self.slipway("inspect", "--json", sif)).json()
         self.assertEqual(facts["kind"], "SIF")
         self.assertEqual(facts["config"]["architecture"], HERE)
         self.assertEqual(facts["config"]["config"]["Labels"]["maintainer"], "the lab")
-        self.assertEqual(facts["config"]["config"]["Entrypoint"], ["/.singularity.d/runscript"])
+        self.assertEqual(facts["config"]["config"]["Cmd"], ["/.singularity.d/runscript"])
         self.assertEqual(facts["offset_bytes"] % 4096, 0)
 
     def test_dry_run_shows_the_offset(self):

@@ -12,8 +12,8 @@
 
 namespace slipway::image {
 
-/// Open any reference that has layers: oci:, docker-archive:, a stored name. Throws:
-/// Error(unsupported) for the others.
+/// Open any reference that has layers: oci:, docker-archive:, a stored name, docker:// (pulled into
+/// the store). Throws: Error(unsupported) for the others.
 OciImage open_layered(const ImageRef& ref, const Store& store);
 
 struct ConvertReport {

@@ -23,7 +23,8 @@ struct StoredImage {
 
 /// Content-addressed, for one user; safe for several processes: blobs appear by rename, the index
 /// changes under a lock. Layout: oci/ (an OCI layout: index.json, blobs/), unpacked/<diff id>/
-/// (overlay lowers), packs/, squashfs/<config digest>.sqfs, cache/ (build steps: JSON files, every
+/// (overlay lowers), packs/, squashfs/<config digest>.sqfs, partial/ (layers on
+/// their way from a registry), cache/ (build steps: JSON files, every
 /// digest in which keeps its blob), locks/, tmp/. A Store that added something holds a shared lock
 /// until it is destroyed; deletion needs that lock alone.
 class Store {
@@ -59,6 +60,18 @@ class Store {
     /// A layer's blob, if it is here.
     bool has_blob(const Digest& digest) const;
     UniqueFd open_blob(const Digest& digest) const;
+
+    /// Write a small blob, a manifest or config.
+    Digest add_document(const std::string& data);
+    /// Where a blob may be gathered over several processes' lives, each holding the lock of
+    /// blob_lock() meanwhile; gc empties the place.
+    std::string partial_blob(const Digest& digest) const;
+    FileLock blob_lock(const Digest& digest) const;
+    /// Make a gathered file, whose digest the caller has checked, a blob.
+    void adopt_blob(const Digest& digest, int fd, const std::string& path);
+    /// Name an image whose manifest, config and layers are blobs of this store.
+    OciImage name_image(const std::string& name, const Digest& manifest,
+                        const std::string& media_type);
 
     /// The layer unpacked in overlay style, made on first use, under a lock; the path stays valid
     /// while the image is named or referenced by the build cache.

@@ -109,7 +109,7 @@ TEST_CASE("convert: nothing is overwritten, and nothing half done is left") {
     CHECK(error_of([&] { setup.run("two", work + "/no/where"); }).kind() == ErrorKind::not_found);
     CHECK(error_of([&] { setup.run("two", work + "/x.sif"); }).kind() == ErrorKind::unsupported);
     CHECK(error_of([&] { setup.run("two", "docker://x"); }).kind() == ErrorKind::unsupported);
-    CHECK(error_of([&] { setup.run("docker://x", work + "/d"); }).kind() == ErrorKind::unsupported);
+    CHECK(error_of([&] { setup.run("docker://localhost:1/x", work + "/d"); }).kind() == ErrorKind::io);
     CHECK(error_of([&] { setup.run("/", work + "/d"); }).kind() == ErrorKind::unsupported);
 
     setup.store.tag("broken", {}, {setup.add({file("a", "1")}), setup.add({hardlink("h", "no")})});
@@ -152,8 +152,8 @@ TEST_CASE("runnable: layers become one squashfs, once") {
     CHECK(squashfs.config.cmd == first.config.cmd);
     CHECK(squashfs.identity == first.identity);
     CHECK(make_runnable(parse_image_ref("/"), setup.store.directory()).kind == RunnableImage::Kind::host);
-    CHECK(error_of([&] { make_runnable(parse_image_ref("docker://x"), setup.store.directory()); }).kind() ==
-          ErrorKind::unsupported);
+    CHECK(error_of([&] { make_runnable(parse_image_ref("docker://localhost:1/x"), setup.store.directory()); }).kind() ==
+          ErrorKind::io);
 
     setup.store.remove("two");
     CHECK(!exists(first.path));
