@@ -4,8 +4,10 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -123,6 +125,28 @@ void null_standard_descriptors(int first, int last) {
             ::close(fd);
     }
     if (null > STDERR_FILENO) ::close(null);
+}
+
+namespace {
+
+bool connects(int family, const sockaddr* address, socklen_t size) {
+    const UniqueFd fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    return fd && ::connect(fd.get(), address, size) == 0;
+}
+
+}  // namespace
+
+bool tcp_port_answers(uint16_t port) {
+    sockaddr_in four{};
+    four.sin_family = AF_INET;
+    four.sin_port = htons(port);
+    four.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    sockaddr_in6 six{};
+    six.sin6_family = AF_INET6;
+    six.sin6_port = htons(port);
+    six.sin6_addr = in6addr_loopback;
+    return connects(AF_INET, reinterpret_cast<const sockaddr*>(&four), sizeof four) ||
+           connects(AF_INET6, reinterpret_cast<const sockaddr*>(&six), sizeof six);
 }
 
 }  // namespace slipway::sys

@@ -53,9 +53,10 @@ struct Subcommand {
     void (*add)(CLI::App&, Action&);
 };
 constexpr Subcommand kSubcommands[] = {
-    {"run", add_run},         {"build", add_build},   {"bootstrap", add_bootstrap},
-    {"convert", add_convert}, {"images", add_images}, {"inspect", add_inspect},
-    {"rmi", add_rmi},         {"gc", add_gc},       {"doctor", add_doctor},
+    {"run", add_run},           {"build", add_build},   {"bootstrap", add_bootstrap},
+    {"convert", add_convert},   {"images", add_images}, {"inspect", add_inspect},
+    {"rmi", add_rmi},           {"gc", add_gc},         {"doctor", add_doctor},
+    {"instance", add_instance},
 };
 
 /// Add the subcommand that the first word names, and no other: declaring the options of all takes

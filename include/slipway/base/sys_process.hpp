@@ -2,6 +2,7 @@
 #pragma once
 
 #include <csignal>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -49,5 +50,8 @@ std::optional<ChildChange> next_child_change();
 void close_all_but(const std::vector<int>& kept);
 /// Put /dev/null in place of the standard descriptors from `first` to `last`.
 void null_standard_descriptors(int first, int last);
+
+/// True when something on this host listens on the TCP port, over IPv4 or IPv6.
+bool tcp_port_answers(uint16_t port);
 
 }  // namespace slipway::sys
