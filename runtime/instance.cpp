@@ -100,6 +100,7 @@ SupervisorJob plan_instance(const InstanceStart& start) {
     InstanceRecord& record = job.record;
     record.name = start.name;
     record.id = random_id();
+    record.starter = identify(::getpid()).value_or(ProcessIdentity{});
     RunOptions options = start.run;
     options.session = "instance-" + start.name + "-" + record.id;
     options.detach_on_kill = false;
@@ -261,8 +262,10 @@ InstanceStatus start_instance(const InstanceStart& start) {
     job.directory = InstanceDirectory::open();
     UniqueFd channel;
     {
-        auto held = std::optional<FileLock>(job.directory.lock());
+        const FileLock held = job.directory.lock();
         const auto before = job.directory.read(start.name);
+        // One whose starter was killed is on its way out.
+        if (before && !before->accepted && !is_alive(before->starter)) end_supervisor(*before);
         if (before && is_alive(before->supervisor))
             throw Error(ErrorKind::already_exists, fmt::format("the instance {} is there already",
                                                                slipway::quoted(start.name)))

@@ -23,9 +23,20 @@ void LogWriter::rotate() {
 
 void LogWriter::append(std::string_view text) noexcept {
     try {
-        if (size_ > 0 && size_ + text.size() > limit_) rotate();
-        sys::write_all(file_.get(), text.data(), text.size(), path_);
-        size_ += text.size();
+        while (!text.empty()) {
+            const uint64_t room = limit_ > size_ ? limit_ - size_ : 0;
+            std::string_view piece = text.substr(0, room);
+            // A line is kept whole where it fits a file at all.
+            if (const size_t line = piece.rfind('\n');
+                piece.size() < text.size() && line != std::string_view::npos)
+                piece = piece.substr(0, line + 1);
+            else if (piece.size() < text.size() && size_ > 0)
+                piece = {};
+            sys::write_all(file_.get(), piece.data(), piece.size(), path_);
+            size_ += piece.size();
+            text.remove_prefix(piece.size());
+            if (!text.empty()) rotate();
+        }
     } catch (const std::exception&) {  // a full disk; what comes later may fit again
     }
 }

@@ -71,6 +71,8 @@ Json to_json(const InstanceRecord& record) {
                  {"id", record.id},
                  {"supervisor", to_json(record.supervisor)},
                  {"command", to_json(record.command)},
+                 {"starter", to_json(record.starter)},
+                 {"accepted", record.accepted},
                  {"image", record.image},
                  {"argv", record.argv},
                  {"environment", record.environment},
@@ -92,6 +94,8 @@ InstanceRecord record_from(const Json& json) {
     record.id = json.at("id");
     record.supervisor = process_from(json.at("supervisor"));
     record.command = process_from(json.at("command"));
+    record.starter = process_from(json.at("starter"));
+    record.accepted = json.at("accepted");
     record.image = json.at("image");
     record.argv = json.at("argv").get<std::vector<std::string>>();
     record.environment = json.at("environment").get<std::vector<std::string>>();

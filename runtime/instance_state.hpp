@@ -24,6 +24,8 @@ struct InstanceRecord {
     std::string working_directory;
     bool fake_root_calls = false;
     bool persist = false;
+    ProcessIdentity starter;  ///< who waits until it is ready
+    bool accepted = false;    ///< the starter has been content; else it ends with the starter
     bool awaits_ready = false;
     bool ready = false;
     int stop_signal = 0;

@@ -43,6 +43,8 @@ class InstanceSupervisor {
         ::signal(SIGCHLD, SIG_DFL);
         sys::set_child_subreaper();  // the session's own processes are reaped here, too
         job_.record.supervisor = identify(::getpid()).value();
+        // Killed meanwhile, our starter holds the name no more: it may be another's by now.
+        if (pollfd gone{job_.channel.get(), POLLIN, 0}; ::poll(&gone, 1, 0) > 0) ::_exit(0);
         job_.directory.write(job_.record);
         tell(InstanceNews::born, std::to_string(::getpid()));
         log_.emplace(job_.directory.log_path(job_.record.name), job_.log_limit_bytes);
@@ -53,13 +55,20 @@ class InstanceSupervisor {
         while (!ended_) {
             wait();
             while (const auto signal = sys::next_signal(signals_.get())) handle(*signal);
-            while (const auto change = sys::next_child_change()) handle(*change);
+            while (const auto change = sys::next_child_change(job_.record.command.pid))
+                handle(*change);
             if (stopping_ && Clock::now() >= kill_at_) kill_processes_of(job_.record, kKillLimit);
         }
         finish();
     }
 
  private:
+    /// Write the record, unless the name has become another's.
+    void remember() {
+        const auto now = job_.directory.read(job_.record.name);
+        if (now && now->id == job_.record.id) job_.directory.write(job_.record);
+    }
+
     void tell(InstanceNews news, const std::string& text = {}) {
         if (!job_.channel) return;
         const std::string message = static_cast<char>(news) + text;
@@ -88,7 +97,7 @@ class InstanceSupervisor {
         if (::fcntl(output_.get(), F_SETFL, O_NONBLOCK) != 0)
             throw SysError("cannot prepare a pipe", "fcntl");
         job_.record.command = identify(child_.process.pid()).value();
-        job_.directory.write(job_.record);
+        remember();
     }
 
     void wait() {
@@ -133,8 +142,9 @@ class InstanceSupervisor {
         const ssize_t size = ::recv(job_.channel.get(), &byte, 1, MSG_DONTWAIT);
         if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
         if (size == 1 && byte == kInstanceAccepted) {
+            job_.record.accepted = true;
             job_.record.ready = job_.record.awaits_ready;
-            job_.directory.write(job_.record);
+            remember();
             tell(InstanceNews::ready);
         } else {
             begin_stop(std::chrono::seconds(0));  // nobody waits for it any more
@@ -149,8 +159,7 @@ class InstanceSupervisor {
 
     void handle(const sys::ChildChange& change) {
         if (change.stopped || change.pid != job_.record.command.pid) return;
-        ended_ = ExitStatus{change.exit_code, change.end_signal};
-        child_.process.forget();
+        ended_ = child_.process.wait();
     }
 
     void begin_stop(std::chrono::seconds grace) {
@@ -172,14 +181,14 @@ class InstanceSupervisor {
             pollfd child{signals_.get(), POLLIN, 0};
             ::poll(&child, 1, 20);
             while (sys::next_signal(signals_.get())) continue;
-            while (sys::next_child_change()) continue;
+            while (sys::next_child_change(0)) continue;
             if (Clock::now() < deadline) continue;
             for (const auto& helper : descendants_of(::getpid())) signal_process(helper, SIGKILL);
         }
         if (child_.error_pipe) error_ = read_all(child_.error_pipe.get(), "error pipe");
         job_.record.end = ended_->describe();
         job_.record.exit_status = ended_->shell_code();
-        job_.directory.write(job_.record);
+        remember();
         if (error_.empty())
             tell(InstanceNews::ended, job_.record.end);
         else

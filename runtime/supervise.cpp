@@ -92,7 +92,7 @@ class Supervisor {
         // A terminal sends its signals to the whole foreground group: command and parent share one
         // there, or the command could not read it. Elsewhere the command has its own, so that a
         // signal to the parent's group (mpiexec, Slurm) reaches it once, through us.
-        const bool own_group = !has_controlling_terminal();
+        const bool own_group = !terminal_;
         const UniqueFd self = sys::pidfd_open(::getpid());
         if (plan.timeout_ms > 0) not_ours_ = descendants_of(::getpid());
         sys::set_child_subreaper();
@@ -117,7 +117,7 @@ class Supervisor {
             wait();
             if (started_yet()) give_up_descriptors();
             while (const auto signal = sys::next_signal(signals_.get())) handle(*signal);
-            while (const auto change = sys::next_child_change()) handle(*change);
+            while (const auto change = sys::next_child_change(command_)) handle(*change);
             keep_time();
         }
         report_failed_start();
@@ -168,12 +168,13 @@ class Supervisor {
     void handle(const sys::ChildChange& change) {
         if (change.pid != command_) return;  // an orphan, reaped
         if (change.stopped) {
+            // Away from a terminal there may be no shell to continue us, and the time limit counts.
+            if (deadline_ && !terminal_) return;
             // Continued, we find the SIGCONT waiting, to be forwarded as any other signal.
             if (!stop_self(change.stop_signal)) sys::try_signal(child_.process.pidfd(), SIGCONT);
             return;
         }
-        ended_ = ExitStatus{change.exit_code, change.end_signal};
-        child_.process.forget();
+        ended_ = child_.process.wait();
     }
 
     /// The command and all that it started. What was there before is who ran `exec slipway`'s.
@@ -218,6 +219,7 @@ class Supervisor {
     ForkedChild child_;
     pid_t command_ = -1;
     std::vector<ProcessIdentity> not_ours_;
+    bool terminal_ = has_controlling_terminal();
     std::string error_;
     bool error_pipe_ready_ = false;
     std::optional<ExitStatus> ended_;

@@ -67,11 +67,6 @@ ExitStatus ChildProcess::wait() {
     return ExitStatus::from_wait_status(wait_status);
 }
 
-void ChildProcess::forget() {
-    pid_ = -1;
-    pidfd_.reset();
-}
-
 namespace {
 
 /// A caller that ignores SIGCHLD would have the kernel reap our children before we ask how they

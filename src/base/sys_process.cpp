@@ -84,9 +84,9 @@ bool wait_process_end(int pidfd, int timeout_ms) {
     return count > 0;
 }
 
-std::optional<ChildChange> next_child_change() {
+std::optional<ChildChange> next_child_change(pid_t owned) {
     siginfo_t info{};
-    if (::waitid(P_ALL, 0, &info, WEXITED | WSTOPPED | WNOHANG) != 0) {
+    if (::waitid(P_ALL, 0, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT) != 0) {
         if (errno == ECHILD) return std::nullopt;
         throw SysError("cannot wait for children", "waitid");
     }
@@ -94,12 +94,9 @@ std::optional<ChildChange> next_child_change() {
     ChildChange change;
     change.pid = info.si_pid;
     change.stopped = info.si_code == CLD_STOPPED || info.si_code == CLD_TRAPPED;
-    if (change.stopped)
-        change.stop_signal = info.si_status;
-    else if (info.si_code == CLD_EXITED)
-        change.exit_code = info.si_status;
-    else
-        change.end_signal = info.si_status;
+    if (change.stopped) change.stop_signal = info.si_status;
+    if (change.stopped || change.pid != owned)
+        ::waitid(P_PID, static_cast<id_t>(change.pid), &info, WEXITED | WSTOPPED | WNOHANG);
     return change;
 }
 

@@ -113,8 +113,7 @@ void add_exec(CLI::App& parent, Action& action) {
     auto* command = parent.add_subcommand("exec", "Run a command in an instance's container");
     auto options = std::make_shared<ExecOptions>();
     command->prefix_command();
-    command->footer("slipway instance exec NAME [OPTIONS] [--] COMMAND...");
-    command->add_option("name", options->request.name, "the instance")->required();
+    command->footer("slipway instance exec [OPTIONS] NAME [--] COMMAND...");
     command
         ->add_option("-e,--env", options->request.env,
                      "KEY=VALUE, or KEY for the caller's value, beside the instance's environment")
@@ -122,15 +121,18 @@ void add_exec(CLI::App& parent, Action& action) {
     command->add_option("-c,--cd,--workdir", options->directory,
                         "initial directory inside (default: the instance's)");
     command->callback([command, options, &action] {
-        auto words = command->remaining();
-        if (!words.empty() && words[0] == "--") words.erase(words.begin());
-        if (words.empty())
-            throw Error(ErrorKind::usage, "no command was named")
-                .hint("slipway instance exec NAME COMMAND");
-        if (words[0].size() > 1 && words[0][0] == '-')
+        const auto words = command->remaining();
+        if (!words.empty() && words[0].size() > 1 && words[0][0] == '-')
             throw Error(ErrorKind::usage, "unknown option " + slipway::quoted(words[0]))
                 .hint("slipway instance exec --help");
-        options->request.command = std::move(words);
+        const size_t first = words.size() > 1 && words[1] == "--" ? 2 : 1;
+        if (words.size() <= first)
+            throw Error(ErrorKind::usage,
+                        words.empty() ? "no instance was named" : "no command was named")
+                .hint("slipway instance exec NAME COMMAND");
+        options->request.name = words[0];
+        options->request.command.assign(words.begin() + static_cast<std::ptrdiff_t>(first),
+                                        words.end());
         take(*command, "--cd", options->directory, options->request.directory);
         action = [options]() -> int { runtime::exec_in_instance(options->request); };
     });

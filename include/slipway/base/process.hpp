@@ -37,8 +37,6 @@ class ChildProcess {
     bool running() const { return pid_ > 0; }
     void kill(int signal);
     ExitStatus wait();
-    /// Forget a child that was reaped elsewhere: its number may be another's by now.
-    void forget();
 
  private:
     pid_t pid_ = -1;

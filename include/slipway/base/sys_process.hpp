@@ -41,10 +41,10 @@ struct ChildChange {
     pid_t pid = 0;
     bool stopped = false;
     int stop_signal = 0;
-    int exit_code = 0, end_signal = 0;
 };
-/// The next change of any child, the ended one reaped; std::nullopt when there is none now.
-std::optional<ChildChange> next_child_change();
+/// The next change of any child; std::nullopt when there is none now. One that ended is reaped, but
+/// not `owned`: its owner reaps it before this is called again.
+std::optional<ChildChange> next_child_change(pid_t owned);
 
 /// Close every descriptor beyond standard error except `kept`.
 void close_all_but(const std::vector<int>& kept);
