@@ -5,7 +5,7 @@ import subprocess
 import time
 
 from slipway_test import SlipwayTest, main, program, require_program, run
-from slurm import Slurm
+from slurm_node import Slurm
 from small_root import make_root, make_squashfs
 
 
