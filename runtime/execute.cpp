@@ -16,6 +16,7 @@
 #include "slipway/base/error.hpp"
 #include "slipway/base/fault.hpp"
 #include "slipway/base/sys.hpp"
+#include "supervise.hpp"
 
 namespace slipway::runtime {
 
@@ -88,6 +89,8 @@ void execute_plan(const RunPlan& plan) {
         throw error.note("requested by: --cd, or the image's WORKDIR")
             .hint("choose a directory of the image with --cd");
     }
+    if (needs_supervisor(plan))
+        supervise(plan, [&plan] { exec_command(plan.argv, plan.environment); });
     exec_command(plan.argv, plan.environment);
 }
 

@@ -18,13 +18,24 @@ _slipway_values() { # OPTION: what may follow it; fails if the option takes no v
     esac
 }
 
+_slipway_run_options() { # of every subcommand that runs something in an image
+    echo "-h --help -b --bind --data -w --write --overlay -t --private-tmp --home --stage -e --env --set-env" \
+        "--env-file --unset-env --clean-env --keep-env --user -u --uid -g --gid --root" \
+        "--no-passwd --hostname --seccomp --entrypoint -c --cd --workdir --timeout --detach-on-kill" \
+        "--session --linger -s --storage"
+}
+
 _slipway_options() { # SUBCOMMAND ("" for none)
     case $1 in
     "") echo "-h --help -V --version -v --verbose -q --quiet" ;;
-    run) echo "-h --help -b --bind --data -w --write --overlay -t --private-tmp --home --stage -e --env --set-env" \
-            "--env-file --unset-env --clean-env --keep-env --explain-env --user -u --uid -g --gid --root" \
-            "--no-passwd --hostname --seccomp --entrypoint -c --cd --workdir --timeout --detach-on-kill" \
-            "--session --linger -s --storage --dry-run" ;;
+    run) echo "$(_slipway_run_options) --explain-env --dry-run" ;;
+    "instance start") echo "$(_slipway_run_options) --persist --ready --ready-port --ready-log --ready-timeout" \
+            "--stop-signal --log-size" ;;
+    "instance list") echo "-h --help --json" ;;
+    "instance exec") echo "-h --help -e --env -c --cd --workdir" ;;
+    "instance logs") echo "-h --help -f --follow -n --tail" ;;
+    "instance stop") echo "-h --help --all --signal --time" ;;
+    instance) echo "-h --help" ;;
     build) echo "-h --help -t --tag -f --file -o --output --build-arg --preload --target --no-cache --network -s --storage --dry-run" ;;
     bootstrap) echo "-h --help -t --tag --mirror --include --variant -s --storage" ;;
     convert) echo "-h --help --compressor --level --block-size --threads -s --storage" ;;
@@ -48,6 +59,7 @@ _slipway() {
         for ((i = 1; i < COMP_CWORD; ++i)); do
             [[ ${COMP_WORDS[i]} == -* ]] && continue
             subcommand=${COMP_WORDS[i]}
+            [[ $subcommand == instance && COMP_CWORD -gt i+1 ]] && subcommand+=" ${COMP_WORDS[i + 1]}"
             break
         done
     fi
@@ -55,9 +67,12 @@ _slipway() {
         mapfile -t COMPREPLY < <(compgen -W "$values" -- "$word")
     elif [[ $word == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(_slipway_options "$subcommand")" -- "$word")
+    elif [[ $subcommand == instance ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "start list exec logs stop" -- "$word")
     elif [[ -z $subcommand ]]; then
         mapfile -t COMPREPLY < <(compgen -W "run build bootstrap convert images inspect rmi gc doctor" -- "$word")
         mapfile -t COMPREPLY < <(compgen -W "run build bootstrap convert pull push images inspect rmi gc" -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W "run build bootstrap convert images inspect rmi gc doctor instance" -- "$word")
     else
         mapfile -t COMPREPLY < <(compgen -f -- "$word")
     fi

@@ -26,6 +26,7 @@ void add_push(CLI::App& app, Action& action);
 void add_rmi(CLI::App& app, Action& action);
 void add_gc(CLI::App& app, Action& action);
 void add_doctor(CLI::App& app, Action& action);
+void add_instance(CLI::App& app, Action& action);
 
 /// Give each value of a repeatable option its origin: "--bind, argument 2".
 std::vector<runtime::Typed> with_origin(const std::vector<std::string>& values,

@@ -54,14 +54,21 @@ class Reference(SlipwayTest):
         """Return {heading: options} as the programs tell it."""
         top = self.assert_succeeds(self.slipway("--help")).stdout
         told = {"slipway": options_of_help(top)}
-        for name in subcommands_of_help(top):
-            told[f"slipway {name}"] = options_of_help(self.assert_succeeds(self.slipway(name, "--help")).stdout)
+        self.add_subcommands(told, [], top)
         train = self.assert_succeeds(self.run_program("slipway-train", "--help"))
         told["slipway-train"] = options_of_help(train.stdout)
         for heading, options in told.items():
             self.assertIn("--help", options, f"cannot read the help of {heading}")
         self.assertGreater(len(told), 5, "cannot read the list of subcommands")
         return told
+
+    def add_subcommands(self, told, words, text):
+        """Add what each subcommand in a --help tells of itself, and of its own subcommands."""
+        for name in subcommands_of_help(text):
+            below = [*words, name]
+            own = self.assert_succeeds(self.slipway(*below, "--help")).stdout
+            told[" ".join(["slipway", *below])] = options_of_help(own)
+            self.add_subcommands(told, below, own)
 
     def complete(self, words):
         """Return what the completion offers for the last of `words`."""
@@ -86,6 +93,8 @@ class Reference(SlipwayTest):
     def test_completion_offers_every_subcommand(self):
         top = self.assert_succeeds(self.slipway("--help")).stdout
         self.assertEqual(self.complete(["slipway", ""]), subcommands_of_help(top))
+        own = self.assert_succeeds(self.slipway("instance", "--help")).stdout
+        self.assertEqual(self.complete(["slipway", "instance", ""]), subcommands_of_help(own))
 
     def test_completion_offers_values(self):
         for words, value in ((["slipway", "convert", "--compressor", "zs"], "zstd"),

@@ -1,0 +1,57 @@
+// System calls of supervision: signals as data, children of every kind, descriptors given up.
+#pragma once
+
+#include <csignal>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "slipway/base/fd.hpp"
+
+namespace slipway::sys {
+
+/// Block every signal that can be blocked; returns the mask that was in force.
+sigset_t block_all_signals();
+void set_signal_mask(const sigset_t& mask);
+/// A descriptor that gives the blocked signals as they come, without waiting. Source: signalfd(2).
+UniqueFd signalfd_all();
+
+/// A signal that came, and who sent it.
+struct SignalReceived {
+    int number = 0;
+    bool from_kernel = false;  ///< the terminal's, or an expired timer's: no process sent it
+    bool queued = false;       ///< by sigqueue(3), with `value`
+    sigval value{};
+};
+/// The next signal that waits in a signalfd; std::nullopt when none does.
+std::optional<SignalReceived> next_signal(int signalfd);
+/// Send a signal with its value. False when the process has ended or may not be sent to.
+bool forward_signal(int pidfd, const SignalReceived& signal);
+/// Send a signal. False when the process has ended or may not be sent to.
+bool try_signal(int pidfd, int signal);
+/// A process by its number; std::nullopt when there is none.
+std::optional<UniqueFd> pidfd_open_if_exists(pid_t pid);
+/// Wait for the process behind a pidfd to end; false when it lives on after `timeout_ms` (-1:
+/// none).
+bool wait_process_end(int pidfd, int timeout_ms);
+
+/// A child that changed its state: ended, or was stopped.
+struct ChildChange {
+    pid_t pid = 0;
+    bool stopped = false;
+    int stop_signal = 0;
+};
+/// The next change of any child; std::nullopt when there is none now. One that ended is reaped, but
+/// not `owned`: its owner reaps it before this is called again.
+std::optional<ChildChange> next_child_change(pid_t owned);
+
+/// Close every descriptor beyond standard error except `kept`.
+void close_all_but(const std::vector<int>& kept);
+/// Put /dev/null in place of the standard descriptors from `first` to `last`.
+void null_standard_descriptors(int first, int last);
+
+/// True when something on this host listens on the TCP port, over IPv4 or IPv6.
+bool tcp_port_answers(uint16_t port);
+
+}  // namespace slipway::sys
