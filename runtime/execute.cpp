@@ -16,6 +16,7 @@
 #include "slipway/base/error.hpp"
 #include "slipway/base/fault.hpp"
 #include "slipway/base/sys.hpp"
+#include "working_directory.hpp"
 
 namespace slipway::runtime {
 
@@ -81,14 +82,9 @@ void enter_container(const RunPlan& plan) {
 void execute_plan(const RunPlan& plan) {
     if (!plan.namespaces.empty()) enter_container(plan);
     fault::point("container.entered");
-    try {
-        sys::chdir(plan.working_directory);
-    } catch (SysError& error) {
-        if (error.errno_value() == ENOTCONN) throw error.note("the image's server has ended");
-        throw error.note("requested by: --cd, or the image's WORKDIR")
-            .hint("choose a directory of the image with --cd");
-    }
-    exec_command(plan.argv, plan.environment);
+    enter_directory(plan.working_directory);
+    exec_command(plan.argv,
+                 plan.export_directory ? with_directory(plan.environment) : plan.environment);
 }
 
 }  // namespace slipway::runtime
