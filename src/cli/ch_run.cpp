@@ -2,8 +2,10 @@
 // Must not: decide what is mounted; that is the runtime's plan.
 #include "ch_run.hpp"
 
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdlib>
 
@@ -74,6 +76,16 @@ void show_temporary_directory(runtime::RunOptions& run) {
     run.binds.insert(run.binds.begin(), {std::string(directory) + ":/tmp", "$TMPDIR"});
 }
 
+/// With -q the command's own output goes nowhere, with -qqq its errors do, too.
+void hush(const ChRequest& request) {
+    if (request.quiet == 0) return;
+    const UniqueFd nowhere = sys::open("/dev/null", O_WRONLY);
+    for (const int stream : {STDOUT_FILENO, STDERR_FILENO})
+        if (request.quiet >= (stream == STDOUT_FILENO ? 1 : kSilence) &&
+            ::dup2(nowhere.get(), stream) < 0)
+            throw SysError("cannot silence the command", "dup2");
+}
+
 int start(ChRequest& request) {
     runtime::RunOptions& run = request.run;
     run.image = find_ch_image(request);
@@ -86,6 +98,7 @@ int start(ChRequest& request) {
     const bool on_host = image.kind == Kind::host;
     if (run.directory && !run.directory->starts_with('/'))
         run.directory = on_host ? absolute_path(*run.directory) : "/" + *run.directory;
+    hush(request);
     if (request.join_pid != 0)
         runtime::run_in_process(request.join_pid,
                                 {run.command, environment, run.directory.value_or("/")});
@@ -104,10 +117,6 @@ int start(ChRequest& request) {
 
 int ch_run(const std::vector<std::string>& words) {
     log::set_program("ch-run");
-    if (words.empty()) {
-        print(ch_help());
-        return 1;
-    }
     ChRequest request;
     try {
         take_ch_request(words, request);

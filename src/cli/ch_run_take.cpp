@@ -254,8 +254,11 @@ void take_ch_request(const std::vector<std::string>& words, ChRequest& request) 
     const bool in_order = std::getenv("POSIXLY_CORRECT") != nullptr;
     const auto others = read_ch_options(words, in_order, take);
     if (request.exit_status) return;
-    if (others.empty())
-        throw Error(ErrorKind::usage, "no image was named").hint("ch-run IMAGE -- COMMAND");
+    if (others.empty()) {  // as argp: help, and a failure
+        print(ch_help());
+        request.exit_status = 1;
+        return;
+    }
     request.run.image = others[0];
     request.command.assign(others.begin() + 1, others.end());
     settle(request);
