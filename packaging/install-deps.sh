@@ -16,7 +16,7 @@ apt_build=(g++ python3 cmake ninja-build ccache pkg-config patchelf file
     libdnnl-dev libopenmpi-dev openmpi-bin libmpich-dev mpich)
 apt_run=(mmdebstrap debian-archive-keyring ca-certificates openmpi-bin mpich libcurl4)
 apt_test=(catch2 python3 squashfs-tools umoci mmdebstrap attr procps util-linux git docker-registry skopeo apache2-utils openssl
-    man-db groff-base mandoc apparmor)
+    man-db groff-base mandoc apparmor charliecloud patchelf)
 apt_bench=(bubblewrap charliecloud squashfuse umoci squashfs-tools zstd python3 mmdebstrap patchelf util-linux)
 
 dnf_build=(gcc-c++ python3 cmake ninja-build ccache pkgconf-pkg-config patchelf file
@@ -25,7 +25,7 @@ dnf_build=(gcc-c++ python3 cmake ninja-build ccache pkgconf-pkg-config patchelf 
     onednn-devel openmpi-devel mpich-devel)
 dnf_run=(mmdebstrap debian-keyring ca-certificates openmpi mpich libcurl)
 dnf_test=(catch-devel python3 squashfs-tools umoci attr procps-ng util-linux git-core docker-distribution skopeo httpd-tools openssl
-    man-db groff-base mandoc apparmor-parser)
+    man-db groff-base mandoc apparmor-parser charliecloud mmdebstrap patchelf)
 dnf_bench=(bubblewrap charliecloud squashfuse umoci squashfs-tools zstd python3 mmdebstrap patchelf util-linux)
 
 die() {

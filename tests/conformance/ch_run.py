@@ -61,6 +61,11 @@ class ChRun(SlipwayTest):
             self.record(f"{root}-{name}", files)
         self.record(root, {"environment": b"IMG=yes\nQ='q'\nP=/x:$PATH\n"})
         make_squashfs(root, self.path("image.sqfs"))
+        links = shutil.copytree(root, self.path("links"), symlinks=True)
+        for name, target in (("root", "opt/../var"), ("ch", "/var/ch")):
+            shutil.move(os.path.join(links, name), os.path.join(links, "var", name))
+            os.symlink(target, os.path.join(links, name))
+        make_squashfs(links, self.path("links.sqfs"))
         storage = self.path("storage/img")
         os.makedirs(storage)
         for name in ("stored", "example.com+5000%stored+1"):
