@@ -17,6 +17,7 @@
 #include "slipway/base/fault.hpp"
 #include "slipway/base/sys.hpp"
 #include "supervise.hpp"
+#include "working_directory.hpp"
 
 namespace slipway::runtime {
 
@@ -82,16 +83,13 @@ void enter_container(const RunPlan& plan) {
 void execute_plan(const RunPlan& plan) {
     if (!plan.namespaces.empty()) enter_container(plan);
     fault::point("container.entered");
-    try {
-        sys::chdir(plan.working_directory);
-    } catch (SysError& error) {
-        if (error.errno_value() == ENOTCONN) throw error.note("the image's server has ended");
-        throw error.note("requested by: --cd, or the image's WORKDIR")
-            .hint("choose a directory of the image with --cd");
-    }
-    if (needs_supervisor(plan))
-        supervise(plan, [&plan] { exec_command(plan.argv, plan.environment); });
-    exec_command(plan.argv, plan.environment);
+    enter_directory(plan.working_directory);
+    const auto become_command = [&plan] {
+        exec_command(plan.argv,
+                     plan.export_directory ? with_directory(plan.environment) : plan.environment);
+    };
+    if (needs_supervisor(plan)) supervise(plan, become_command);
+    become_command();
 }
 
 }  // namespace slipway::runtime

@@ -62,6 +62,7 @@ RunPlan plan_run(const RunSpec& spec, const HostFacts& facts, const RunnableImag
     plan.gid_inside = plan.gid_outside = facts.gid;
     plan.argv = plan_command(spec, image.config);
     plan.fake_root_calls = spec.fake_root_calls;
+    plan.export_directory = spec.export_directory;
     plan.hostname = spec.identity.hostname;
     plan.session_name = spec.session_name;
     plan.image_identity = image.identity;

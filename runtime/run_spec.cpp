@@ -46,6 +46,7 @@ RunSpec make_run_spec(const RunOptions& options) {
                               ? std::vector<std::string>{}
                               : std::vector<std::string>{*options.entrypoint};
     spec.replace_entrypoint = options.replace_entrypoint;
+    spec.export_directory = options.export_directory;
     spec.mounts = make_mount_spec(options);
     spec.env = make_env_spec(options);
     spec.identity = make_identity_spec(options);

@@ -15,6 +15,7 @@ namespace slipway::runtime {
 struct RunSpec {
     std::vector<std::string> command;
     std::optional<std::vector<std::string>> entrypoint;  ///< absent: the image's
+    bool export_directory = false;
     bool replace_entrypoint = false;  ///< a command takes the place of ENTRYPOINT and CMD
     MountSpec mounts;
     EnvSpec env;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "slipway/base/log.hpp"
 #include "slipway/base/sys.hpp"
 
 namespace slipway::cli {
@@ -24,6 +25,12 @@ const runtime::Configuration& configuration() {
 
 std::string chosen_store(const std::string& flag) {
     return flag.empty() ? configuration().value("store") : flag;
+}
+
+void print_error(const Error& error) {
+    // The level's own prefix takes the place of the rendered one.
+    constexpr std::string_view kPrefix = "error: ";
+    log::write(log::Level::error, error.render().substr(kPrefix.size()));
 }
 
 void print(const std::string& text) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "slipway/base/error.hpp"
 #include "slipway/runtime/configuration.hpp"
 #include "slipway/runtime/run.hpp"
 
@@ -35,6 +36,8 @@ std::vector<runtime::Typed> with_origin(const std::vector<std::string>& values,
 const runtime::Configuration& configuration();
 /// The store to use: that of --storage, else the configuration's, else "" (Store::open knows).
 std::string chosen_store(const std::string& flag);
+/// Tell an error on stderr, however quiet we are.
+void print_error(const Error& error);
 /// Write a text to stdout, whole. Throws: SysError (a full disk, a closed pipe).
 void print(const std::string& text);
 

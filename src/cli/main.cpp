@@ -7,9 +7,11 @@
 #include <exception>
 #include <string_view>
 
+#include "ch_run.hpp"
 #include "command.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/log.hpp"
+#include "slipway/base/path.hpp"
 #include "slipway/base/sys.hpp"
 
 namespace slipway::cli {
@@ -99,9 +101,7 @@ int parse_and_run(int argc, char* argv[]) {
 }
 
 int report(const Error& error) {
-    // Told however quiet we are; the level's own prefix takes the place of the rendered one.
-    constexpr std::string_view kPrefix = "error: ";
-    log::write(log::Level::error, error.render().substr(kPrefix.size()));
+    print_error(error);
     return error.exit_status();
 }
 
@@ -114,7 +114,10 @@ int main(int argc, char* argv[]) {
     slipway::cli::tag_messages_with_rank();
     int status = slipway::kExitOwnFailure;
     try {
-        status = slipway::cli::parse_and_run(argc, argv);
+        if (argc > 0 && slipway::base_name(argv[0]) == "ch-run")
+            status = slipway::cli::ch_run({argv + 1, argv + argc});
+        else
+            status = slipway::cli::parse_and_run(argc, argv);
         slipway::log::repeat_warnings();
     } catch (const Error& error) {
         slipway::log::repeat_warnings();

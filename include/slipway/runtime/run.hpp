@@ -43,6 +43,7 @@ struct RunOptions {
     std::optional<std::vector<std::string>> exact_env;
     bool replace_entrypoint = false;  ///< COMMAND takes the place of ENTRYPOINT and CMD (ch-run)
     bool ignore_image_user = false;   ///< the image's USER does not count (ch-run)
+    bool export_directory = false;    ///< PWD is the directory in which the command starts (ch-run)
     std::optional<std::string> directory;  ///< --cd
     bool write = false;                    ///< --write: a directory image read-write
     std::optional<std::string> overlay;    ///< --overlay: "tmpfs[=SIZE]" or a directory
@@ -115,6 +116,7 @@ struct RunPlan {
     std::vector<MountStep> mounts;         ///< in order; the first gives the root
     std::vector<std::string> environment;  ///< "K=V", sorted
     std::string working_directory;
+    bool export_directory = false;  ///< PWD is set to it, links resolved
     bool fake_root_calls = false;  ///< the seccomp filter of root emulation
     std::string hostname;          ///< "" = the host's
     std::vector<std::string> argv;
