@@ -78,18 +78,19 @@ void enter_container(const RunPlan& plan) {
     make_container_for(plan, entry.duty ? &*entry.duty : nullptr);
 }
 
+[[noreturn]] void become_command(const RunPlan& plan) {
+    exec_command(plan.argv,
+                 plan.export_directory ? with_directory(plan.environment) : plan.environment);
+}
+
 }  // namespace
 
 void execute_plan(const RunPlan& plan) {
     if (!plan.namespaces.empty()) enter_container(plan);
     fault::point("container.entered");
     enter_directory(plan.working_directory);
-    const auto become_command = [&plan] {
-        exec_command(plan.argv,
-                     plan.export_directory ? with_directory(plan.environment) : plan.environment);
-    };
-    if (needs_supervisor(plan)) supervise(plan, become_command);
-    become_command();
+    if (needs_supervisor(plan)) supervise(plan, [&plan] { become_command(plan); });
+    become_command(plan);
 }
 
 }  // namespace slipway::runtime
