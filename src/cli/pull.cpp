@@ -48,7 +48,7 @@ void add_pull(CLI::App& app, Action& action) {
                         "the image store (default: $SLIPWAY_STORE)");
     command->callback([options, verify, &action] {
         action = [options, verify] {
-            auto store = image::Store::open(options->store);
+            auto store = image::Store::open(chosen_store(options->store));
             image::PullOptions pull;
             pull.name = options->name;
             pull.access.auth_file = options->auth_file;

@@ -50,7 +50,7 @@ void add_push(CLI::App& app, Action& action) {
                         "the image store (default: $SLIPWAY_STORE)");
     command->callback([options, verify, &action] {
         action = [options, verify] {
-            const auto store = image::Store::open(options->store);
+            const auto store = image::Store::open(chosen_store(options->store));
             image::RegistryAccess access;
             access.auth_file = options->auth_file;
             if (verify->count() > 0) access.verify_tls = options->verify_tls;
