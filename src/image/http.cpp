@@ -228,9 +228,9 @@ struct HttpTransfer::State {
     void finish(CURLcode code) {
         finished = true;
         failure.kind = kind_of(code);
-        double connected = 0;
-        curl().easy_getinfo(easy, CURLINFO_CONNECT_TIME, &connected);
-        if (code == CURLE_OPERATION_TIMEDOUT && connected == 0)
+        double ready = 0;  // after which the request could be sent
+        curl().easy_getinfo(easy, CURLINFO_PRETRANSFER_TIME, &ready);
+        if (code == CURLE_OPERATION_TIMEDOUT && ready == 0)
             failure.kind = HttpFailure::Kind::silent;
         if (failure.kind != HttpFailure::Kind::none)
             failure.text = reason[0] != '\0' ? reason : curl().easy_strerror(code);
