@@ -107,6 +107,19 @@ void tidy(const Service& service, const std::string& text, const UniqueFd& watch
         remove_work(service.plan.mounts[1].source);
 }
 
+/// Returns the message's size, 0 at the end. Who closes the socket with our pidfd unread resets it,
+/// which the kernel tells once, before what was sent.
+size_t next_message(const UniqueFd& start, std::string& message, std::vector<UniqueFd>& fds) {
+    for (bool reset = false;; reset = true) {
+        try {
+            return sys::receive_message(start.get(), std::as_writable_bytes(std::span(message)),
+                                        fds);
+        } catch (const SysError& error) {
+            if (error.errno_value() != ECONNRESET || reset) throw;
+        }
+    }
+}
+
 /// Serve what the messages say is mounted, until it is unmounted.
 bool serve_all(const Service& service, const UniqueFd& start) {
     const bool keeps = !kept_directory(service.plan).empty();
@@ -115,8 +128,7 @@ bool serve_all(const Service& service, const UniqueFd& start) {
     std::vector<UniqueFd> watch;
     std::string leftovers, message(keeps ? kMaxMessage : 3, '\0');
     for (size_t released = 0; keeps || released < service.files.size();) {
-        const size_t size =
-            sys::receive_message(start.get(), std::as_writable_bytes(std::span(message)), watch);
+        const size_t size = next_message(start, message, watch);
         if (size == 0) break;
         if (message[0] == kTidyMessage) {
             leftovers = message.substr(1, size - 1);
@@ -145,6 +157,17 @@ void sign_lock(const Service& service) {
     sys::pwrite_all(service.lock.get(), owner.data(), owner.size(), 0, "the overlay's lock");
 }
 
+/// Our number could be another's by the time somebody asks for it. Who has no session to hand it to
+/// may be gone already; what it told us lies in the socket.
+void send_pidfd(const UniqueFd& start) {
+    try {
+        sys::send_message(start.get(), std::as_bytes(std::span("p", 1)),
+                          std::array{sys::pidfd_open(::getpid()).get()});
+    } catch (const SysError& error) {
+        if (error.errno_value() != EPIPE) throw;
+    }
+}
+
 [[noreturn]] void serve(const Service& service, const UniqueFd& start) {
     std::vector<int> kept{start.get()};
     for (const auto& device : service.devices) kept.push_back(device.fd.get());
@@ -152,9 +175,8 @@ void sign_lock(const Service& service) {
     if (service.lock) kept.push_back(service.lock.get());
     become_background("slipway-fuse", kept);
     bool good = false;
-    try {  // its number could be another's by the time somebody asks for it
-        sys::send_message(start.get(), std::as_bytes(std::span("p", 1)),
-                          std::array{sys::pidfd_open(::getpid()).get()});
+    try {
+        send_pidfd(start);
         sign_lock(service);
         fault::point("server.started");
         good = serve_all(service, start);

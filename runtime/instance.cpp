@@ -29,6 +29,8 @@
 #include "slipway/base/path.hpp"
 #include "slipway/base/sys.hpp"
 #include "slipway/base/sys_process.hpp"
+#include "stage.hpp"
+#include "stage.hpp"
 
 namespace slipway::runtime {
 
@@ -106,6 +108,7 @@ SupervisorJob plan_instance(const InstanceStart& start) {
     options.detach_on_kill = false;
     options.linger.reset();
     job.plan = plan(options);
+    stage_files(job.plan);
     job.plan.environment.push_back(std::string(kInstanceIdVariable) + "=" + record.id);
     std::sort(job.plan.environment.begin(), job.plan.environment.end());
     record.image = start.run.image;

@@ -31,7 +31,7 @@ void clear_overlay_work(const std::string& work);
 void mount_run_overlay(const MountStep& step, const UniqueFd& holder);
 
 /// Remove the kernel's own directory from a kept overlay that is not mounted: its mode keeps rm -r
-/// out. The next mount makes it anew.
+/// out. The next mount makes it anew. Throws: SysError.
 void remove_work(const std::string& directory);
 
 /// Lock the directory of a kept overlay, made if missing; held until the descriptor and its copies

@@ -8,7 +8,6 @@
 #include "run_plan.hpp"
 #include "run_spec.hpp"
 #include "site_mounts.hpp"
-#include "slipway/base/log.hpp"
 #include "stage.hpp"
 
 namespace slipway::runtime {
@@ -30,8 +29,7 @@ RunPlan plan(const RunOptions& options) {
 
 int run(const RunOptions& options) {
     const RunPlan decided = plan(options);
-    for (const auto& text : decided.warnings) log::warning("{}", text);
-    for (const auto& step : decided.stages) stage_file(step);
+    stage_files(decided);
     execute_plan(decided);
 }
 

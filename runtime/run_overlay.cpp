@@ -114,9 +114,7 @@ void mount_run_overlay(const MountStep& step, const UniqueFd& holder) {
         throw refusal(step, fds, error);
 }
 
-void remove_work(const std::string& directory) {
-    ::rmdir(join_path(directory, "work/work").c_str());  // not empty after a crash: then it stays
-}
+void remove_work(const std::string& directory) { remove_tree(join_path(directory, "work/work")); }
 
 UniqueFd lock_overlay(const MountStep& step) {
     sys::make_directories(step.source);

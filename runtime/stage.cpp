@@ -260,8 +260,6 @@ void sign_lock(const StageStep& step) {
     sys::write_all(file.get(), owner.data(), owner.size(), step.target + kLock);
 }
 
-}  // namespace
-
 void stage_file(const StageStep& step) {
     if (is_staged(step)) return;
     make_own_directory(std::string(parent_path(step.target)));
@@ -271,6 +269,13 @@ void stage_file(const StageStep& step) {
     remove_leftovers(step);
     copy_file(step);
     log::verbose("staged {} as {}", slipway::quoted(step.source), slipway::quoted(step.target));
+}
+
+}  // namespace
+
+void stage_files(const RunPlan& plan) {
+    for (const auto& text : plan.warnings) log::warning("{}", text);
+    for (const auto& step : plan.stages) stage_file(step);
 }
 
 }  // namespace slipway::runtime

@@ -36,6 +36,10 @@ _slipway_options() { # SUBCOMMAND ("" for none)
     "instance logs") echo "-h --help -f --follow -n --tail" ;;
     "instance stop") echo "-h --help --all --signal --time" ;;
     instance) echo "-h --help" ;;
+    run) echo "-h --help -b --bind --volume --no-site-mounts --data -w --write --overlay -t --private-tmp --home --stage -e --env --set-env" \
+            "--env-file --unset-env --clean-env --keep-env --explain-env --user -u --uid -g --gid --root" \
+            "--no-passwd --hostname --seccomp --entrypoint -c --cd --workdir --timeout --detach-on-kill" \
+            "--session --linger -s --storage --dry-run" ;;
     build) echo "-h --help -t --tag -f --file -o --output --build-arg --preload --target --no-cache --network -s --storage --dry-run" ;;
     bootstrap) echo "-h --help -t --tag --mirror --include --variant -s --storage" ;;
     convert) echo "-h --help --compressor --level --block-size --threads -s --storage" ;;

@@ -165,6 +165,7 @@ class RunTest(SlipwayTest):
 
     def test_bind_where_the_image_has_nothing(self):
         self.write("data/file", "of the host\n")
+        os.makedirs(self.path("data/deep/er"))
         for kind, image in self.images():
             with self.subTest(kind):
                 result = self.sh(image, "cat /data/file /data/deep/er/file /usr/share/new/file /opt/one; ls /usr/share; "

@@ -37,11 +37,39 @@ TEST_CASE("a bind has a source, a destination and options") {
     CHECK_FALSE(bind_of("/data:/x:rw").read_only);
     CHECK(bind_of("/data:/x:ro,optional").optional);
     CHECK(bind_of("relative:/x").source.front() == '/');
+    CHECK(bind_of("/data:/x:create").create);
+    CHECK_FALSE(bind_of("/data:/x:norec").recursive);
+    const BindSpec strict = bind_of("/data:/x:noexec,nosuid,nodev");
+    CHECK((strict.no_exec && strict.no_suid && strict.no_devices));
+}
+
+TEST_CASE("an overlay is memory of some size or a directory") {
+    RunOptions options;
+    options.overlay = "tmpfs";
+    CHECK(make_run_spec(options).mounts.overlay_tmpfs == "");
+    options.overlay = "tmpfs=12%";
+    CHECK(make_run_spec(options).mounts.overlay_tmpfs == "12%");
+    options.overlay = "/scratch/overlay";
+    CHECK(make_run_spec(options).mounts.overlay_directory == "/scratch/overlay");
+    options.overlay = GENERATE("", "tmpfs=", "tmpfs=0", "tmpfs=101%", "tmpfs=5q", "tmpfs=4kk");
+    CHECK_THAT(error_of(options), ContainsSubstring("requested by: --overlay"));
+}
+
+TEST_CASE("a data pack names its place") {
+    RunOptions options;
+    options.data = {{"/packs/set.sqfs:/data:optional,noexec", "--data, argument 1"}};
+    const BindSpec data = make_run_spec(options).mounts.data.at(0);
+    CHECK(data.source == "/packs/set.sqfs");
+    CHECK(data.destination == "/data");
+    CHECK((data.optional && data.no_exec && data.read_only));
+    options.data[0].text = GENERATE("/set.sqfs", "/set.sqfs:", ":/data", "/set.sqfs:/data:rw",
+                                    "/set.sqfs:/data:create", "/set.sqfs:data");
+    CHECK_THAT(error_of(options), ContainsSubstring("requested by: --data, argument 1"));
 }
 
 TEST_CASE("a malformed bind is refused with its origin") {
-    const char* text =
-        GENERATE("", ":/x", "/a:b", "/a:/b:ro:x", "/a:/b:nosuch", "/a:/", "/a:/b:ro,");
+    const char* text = GENERATE("", ":/x", "/a:b", "/a:/b:ro:x", "/a:/b:nosuch", "/a:/",
+                                "/a:/b:ro,", "/a:/b:create,optional");
     CAPTURE(text);
     RunOptions options;
     options.binds = {{text, "--bind, argument 3"}};
