@@ -115,15 +115,16 @@ bool Broker::take_events(const std::vector<int>& ready) {
 bool Broker::take_hand_over() {
     auto received = sys::receive_now(start_.maker.get(), buffer());
     if (!received) return true;  // still being made
-    start_.maker.reset();
     if (received->size == 0) return false;
     const auto kind = static_cast<HandOver>(buffer_[0]);
     if (kind == HandOver::failed) {
         const std::string text = std::string(&buffer_[1], received->size - 1);
         take_requests();  // those that came meanwhile; later ones make a session themselves
+        start_.socket.reset();
         for (const auto& end : waiting_) send_answer(end, Answer::failed, text);
         return false;
     }
+    start_.maker.reset();
     namespaces_ = std::move(received->fds);
     if (kind == HandOver::served_container && !namespaces_.empty()) {
         server_ = std::move(namespaces_.back());

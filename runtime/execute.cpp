@@ -58,7 +58,9 @@ void make_container_for(const RunPlan& plan, SessionDuty* duty) {
         if (duty == nullptr) return;
         std::vector<int> numbers;
         for (const auto& fd : namespaces) numbers.push_back(fd.get());
-        const UniqueFd server_fd = server ? take_server_pidfd(*server) : UniqueFd();
+        UniqueFd server_fd;
+        if (server && !(server_fd = take_server_pidfd(*server)))
+            throw Error(ErrorKind::io, "the image's server is gone");
         duty->hand_over(numbers, server_fd.get());
         fault::point("session.handed-over");
     } catch (const Error& error) {

@@ -233,7 +233,11 @@ FuseServer start_fuse_server(const RunPlan& plan) {
 UniqueFd take_server_pidfd(FuseServer& server) {
     std::array<std::byte, 1> byte{};
     std::vector<UniqueFd> fds;
-    if (sys::receive_message(server.start.get(), byte, fds) == 0 || fds.empty()) return {};
+    try {
+        if (sys::receive_message(server.start.get(), byte, fds) == 0 || fds.empty()) return {};
+    } catch (const SysError&) {  // it ended before it read what we told it
+        return {};
+    }
     return std::move(fds.front());
 }
 

@@ -204,6 +204,9 @@ void SessionDuty::fail(const Error& error) {
     const std::string text = static_cast<char>(HandOver::failed) + error.serialize();
     try {
         sys::send_message(broker_.get(), std::as_bytes(std::span(text)), {});
+        // Whoever starts after our end shall find out anew: the name is given up by then.
+        pollfd ended{broker_.get(), POLLIN, 0};
+        ::poll(&ended, 1, static_cast<int>(kSilenceLimit.count()));
     } catch (const SysError&) {  // then nobody waits
     }
     broker_.reset();

@@ -87,6 +87,7 @@ int parse_and_run(int argc, char* argv[]) {
     app.add_flag("-v,--verbose", verbose, "say more (twice: everything)");
     app.add_flag("-q,--quiet", quiet, "say less (once: warnings and errors; twice: errors)");
     Action action;
+    note_words(argc, argv);
     add_subcommands(app, action, argc, argv);
     app.parse_complete_callback([&] { set_verbosity(verbose, quiet); });
     try {
