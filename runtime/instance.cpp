@@ -27,6 +27,7 @@
 #include "slipway/base/error.hpp"
 #include "slipway/base/log.hpp"
 #include "slipway/base/path.hpp"
+#include "slipway/base/process_facts.hpp"
 #include "slipway/base/sys.hpp"
 #include "slipway/base/sys_process.hpp"
 #include "stage.hpp"
@@ -74,12 +75,26 @@ uint64_t parse_size(const std::string& text, const std::string& origin) {
     return number << shift;
 }
 
+/// What runs a job's processes on a node: its child is the job's script, or the step's task.
+bool runs_jobs(const std::string& name) {
+    constexpr const char* kNames[] = {"slurmstepd", "pbs_mom", "sge_shepherd", "res"};
+    return std::any_of(std::begin(kNames), std::end(kNames),
+                       [&](const char* known) { return name == known; });
+}
+
 /// The process with which an instance ends unless it persists: the leader of our session (the login
-/// shell, the batch script), or who started us if that is ourselves.
+/// shell), or the script of the job if that is nearer; who started us, if we lead ourselves.
 UniqueFd watched_process() {
     const pid_t leader = ::getsid(0);
-    const pid_t process = leader > 0 && leader != ::getpid() ? leader : ::getppid();
-    if (process <= 1) return {};
+    pid_t process = ::getppid();
+    while (leader != ::getpid() && process > 1 && process != leader) {
+        const auto facts = read_process(process);
+        const auto above = facts ? read_process(facts->parent) : std::nullopt;
+        if (above && runs_jobs(above->name)) break;
+        process = facts ? facts->parent : leader;
+    }
+    if (process <= 1) process = leader;
+    if (process <= 1 || process == ::getpid()) return {};
     auto opened = sys::pidfd_open_if_exists(process);
     return opened ? std::move(*opened) : UniqueFd();
 }

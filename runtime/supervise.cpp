@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "process_tree.hpp"
+#include "signal_witness.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/file.hpp"
 #include "slipway/base/log.hpp"
@@ -155,13 +156,14 @@ class Supervisor {
     void give_up_descriptors() {
         const bool speaks = plan_.timeout_ms > 0;
         sys::null_standard_descriptors(STDIN_FILENO, speaks ? STDOUT_FILENO : STDERR_FILENO);
-        sys::close_all_but({signals_.get(), child_.process.pidfd()});
+        sys::close_all_but({signals_.get(), child_.process.pidfd(), witness_.socket()});
     }
 
     void handle(const sys::SignalReceived& signal) {
         if (signal.number == SIGCHLD) return;
         // What the terminal sent, the command got itself: it is in the same group.
         if (signal.from_kernel) return;
+        if (witness_.went_to_everybody(signal)) return;
         if (!ended_) sys::forward_signal(child_.process.pidfd(), signal);
     }
 
@@ -181,7 +183,8 @@ class Supervisor {
     std::vector<ProcessIdentity> everybody() const {
         auto found = descendants_of(::getpid());
         std::erase_if(found, [this](const auto& process) {
-            return std::find(not_ours_.begin(), not_ours_.end(), process) != not_ours_.end();
+            return process.pid == witness_.pid() ||
+                   std::find(not_ours_.begin(), not_ours_.end(), process) != not_ours_.end();
         });
         return found;
     }
@@ -216,6 +219,7 @@ class Supervisor {
     const RunPlan& plan_;
     CallersSignals before_;
     UniqueFd signals_;
+    SignalWitness witness_;
     ForkedChild child_;
     pid_t command_ = -1;
     std::vector<ProcessIdentity> not_ours_;

@@ -49,6 +49,7 @@ std::optional<SignalReceived> next_signal(int signalfd) {
     SignalReceived signal;
     signal.number = static_cast<int>(info.ssi_signo);
     signal.from_kernel = info.ssi_code > 0;
+    signal.sender = static_cast<pid_t>(info.ssi_pid);
     signal.queued = info.ssi_code == SI_QUEUE;
     signal.value.sival_ptr = reinterpret_cast<void*>(static_cast<uintptr_t>(info.ssi_ptr));
     return signal;

@@ -75,7 +75,6 @@ class SlurmTest(SlipwayTest):
                 job = [step.stdout.readline() for _ in range(3)][0].strip()
                 subprocess.run([require_program("scancel"), job], env=self.slurm.env, check=True)
                 step.communicate(timeout=60)
-                self.assertNotEqual(step.returncode, 0)
                 deadline = time.monotonic() + 30
                 while (left := self.processes("sleep")) and time.monotonic() < deadline:
                     time.sleep(0.1)

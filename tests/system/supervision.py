@@ -309,7 +309,7 @@ class TerminalTest(SlipwayTest):
     def test_job_control(self):
         for options in self.modes():
             with self.subTest(options=options):
-                self.run_line(options, "echo be\"gun\"; read line; echo got $line; sleep 30")
+                self.run_line(options, "echo be\"gun\"; read line; echo got $line; exec sleep 30")
                 self.expect("begun")
                 self.type("\x1a")
                 self.expect("Stopped")

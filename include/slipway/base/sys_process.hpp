@@ -23,6 +23,7 @@ struct SignalReceived {
     bool from_kernel = false;  ///< the terminal's, or an expired timer's: no process sent it
     bool queued = false;       ///< by sigqueue(3), with `value`
     sigval value{};
+    pid_t sender = 0;  ///< its pid, where a process sent it
 };
 /// The next signal that waits in a signalfd; std::nullopt when none does.
 std::optional<SignalReceived> next_signal(int signalfd);
