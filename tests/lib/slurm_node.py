@@ -96,7 +96,25 @@ class Slurm:
                     text += f"--- {name}\n{file.read()[-2000:]}\n"
         return text
 
+    def step_daemons(self):
+        """Return the pids of this node's slurmstepd processes: nobody's children, but their log is ours."""
+        log, found = os.path.join(self.place, "slurmd.log"), []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/comm") as file:
+                    if file.read() == "slurmstepd\n" and log in (os.readlink(f"/proc/{pid}/fd/{number}")
+                                                                 for number in os.listdir(f"/proc/{pid}/fd")):
+                        found.append(int(pid))
+            except OSError:
+                continue
+        return found
+
     def stop(self):
+        deadline = time.monotonic() + 10
+        while self.step_daemons() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        for pid in self.step_daemons():
+            os.kill(pid, signal.SIGKILL)
         for daemon in reversed(self.daemons):
             daemon.send_signal(signal.SIGTERM)
         for daemon in reversed(self.daemons):

@@ -358,8 +358,8 @@ class TerminalTest(SlipwayTest):
         import termios
         for number, options in enumerate(self.modes()):
             with self.subTest(options=options):
-                code = "import signal, os; signal.signal(signal.SIGWINCH, lambda *_: os.write(1, str(os.get_terminal_size()).encode())); " \
-                       "os.write(1, b\"be\" + b\"gun\"); signal.pause(); signal.alarm(1); signal.pause()"
+                code = "import signal, os, time; signal.signal(signal.SIGWINCH, lambda *_: os.write(1, str(os.get_terminal_size()).encode())); " \
+                       "os.write(1, b\"be\" + b\"gun\"); time.sleep(1)"
                 self.type(f"{program()} run {' '.join(options)} -b {self.root}:/mnt / -- {sys.executable} -c '{code}'\n")
                 self.expect("begun")
                 fcntl.ioctl(self.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 31 + number, 91, 0, 0))
