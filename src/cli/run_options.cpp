@@ -118,7 +118,8 @@ void add_process(CLI::App& command, RunFlags& flags) {
 
 void take(const CLI::App& command, const char* option, const std::string& value,
           std::optional<std::string>& into) {
-    if (command.count(option) > 0) into = value;
+    const CLI::Option* found = command.get_option_no_throw(option);
+    if (found != nullptr && found->count() > 0) into = value;
 }
 
 }  // namespace
