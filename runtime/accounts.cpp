@@ -4,6 +4,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <vector>
 
 namespace slipway::runtime {
@@ -65,26 +66,46 @@ bool knows(const std::vector<Line>& lines, const Line& wanted) {
 
 }  // namespace
 
-AccountLines passwd_lines(const HostFacts& facts, const std::string& home) {
+AccountLines passwd_lines(const PlannedIdentity& identity, const std::string& home) {
     AccountLines lines;
     lines.fallback = fmt::format(
         "root:x:0:0:root:/root:/bin/sh\n"
         "nobody:x:{0}:{0}:nobody:/:/usr/sbin/nologin\n",
         kOverflowId);
-    if (facts.uid != 0 && facts.uid != kOverflowId)
-        lines.own = fmt::format("{}:x:{}:{}::{}:/bin/sh\n",
-                                facts.user_name.empty() ? "user" : facts.user_name, facts.uid,
-                                facts.gid, home);
+    if (identity.uid == 0 || identity.uid == kOverflowId) return lines;
+    if (identity.own && !identity.name.empty())
+        lines.own = fmt::format("{}:x:{}:{}::{}:{}\n", identity.name, identity.uid, identity.gid,
+                                home, identity.shell.empty() ? "/bin/sh" : identity.shell);
+    else
+        lines.fallback +=
+            fmt::format("uid{0}:x:{0}:{1}::{2}:/bin/sh\n", identity.uid, identity.gid, home);
     return lines;
 }
 
-AccountLines group_lines(const HostFacts& facts) {
+AccountLines group_lines(const PlannedIdentity& identity) {
     AccountLines lines;
     lines.fallback = fmt::format("root:x:0:\nnogroup:x:{}:\n", kOverflowId);
-    if (facts.gid != 0 && facts.gid != kOverflowId)
-        lines.own = fmt::format("{}:x:{}:\n", facts.group_name.empty() ? "group" : facts.group_name,
-                                facts.gid);
+    if (identity.gid == 0 || identity.gid == kOverflowId) return lines;
+    if (identity.own_group && !identity.group.empty())
+        lines.own = fmt::format("{}:x:{}:\n", identity.group, identity.gid);
+    else
+        lines.fallback += fmt::format("gid{0}:x:{0}:\n", identity.gid);
     return lines;
+}
+
+std::string with_present_shells(std::string_view lines,
+                                const std::function<bool(const std::string&)>& is_there) {
+    std::string text;
+    while (!lines.empty()) {
+        const std::string_view line = lines.substr(0, lines.find('\n'));
+        lines.remove_prefix(std::min(line.size() + 1, lines.size()));
+        const size_t shell = line.rfind(':') + 1;
+        const bool present = is_there(std::string(line.substr(shell)));
+        text += present ? line : line.substr(0, shell);
+        if (!present) text += "/bin/sh";
+        text += '\n';
+    }
+    return text;
 }
 
 std::string merge_accounts(std::string_view image, std::string_view own,

@@ -41,9 +41,11 @@ struct Prepared {
 
 Error failed(const MountStep& step, const Error& cause) {
     const std::string what =
-        step.kind == Kind::bind ? fmt::format("cannot bind {} on {}", slipway::quoted(step.source),
-                                              slipway::quoted(step.destination))
-                                : fmt::format("cannot mount {}", slipway::quoted(step.destination));
+        step.kind == Kind::bind
+            ? fmt::format("cannot bind {} on {}", slipway::quoted(step.source),
+                          slipway::quoted(step.destination))
+            : fmt::format("cannot {} {}", step.kind == Kind::directory ? "make" : "mount",
+                          slipway::quoted(step.destination));
     Error error(cause.kind(), fmt::format("{}: {}", what, cause.message()));
     for (const auto& note : cause.notes()) error.note(note);
     if (!cause.hint().empty()) error.hint(cause.hint());
@@ -181,11 +183,17 @@ std::string read_image_file(const Root& root, const UniqueFd& target, const Moun
     }
 }
 
+std::string merged_accounts(const Root& root, const UniqueFd& target, const MountStep& step) {
+    std::string own = step.content;
+    if (step.destination == "/etc/passwd")
+        own = with_present_shells(
+            own, [&root](const std::string& shell) { return root.stat(shell).has_value(); });
+    return merge_accounts(read_image_file(root, target, step), own, step.fallback);
+}
+
 UniqueFd make_file(const Root& root, const UniqueFd& scratch, const UniqueFd& target,
                    const MountStep& step, size_t number) {
-    const std::string text = step.merge ? merge_accounts(read_image_file(root, target, step),
-                                                         step.content, step.fallback)
-                                        : step.content;
+    const std::string text = step.merge ? merged_accounts(root, target, step) : step.content;
     const std::string name = fmt::format("file-{}", number);
     const UniqueFd file = sys::openat(scratch.get(), name, O_CREAT | O_EXCL | O_WRONLY, 0644);
     sys::write_all(file.get(), text.data(), text.size(), step.destination);
@@ -229,7 +237,7 @@ void apply_step(Assembly& assembly, Prepared& prepared, size_t number) {
     MountTree& root = assembly.root;
     if (assembly.keeping != nullptr) assembly.keeping->before(step.destination);
     const UniqueFd target = find_place(root, step, prepared.type);
-    if (!target) return;
+    if (!target || step.kind == Kind::directory) return;
     if (assembly.keeping != nullptr && prepared.type == MountTree::Type::directory)
         assembly.keeping->mark(target);
     if (step.kind == Kind::data_squashfs) {

@@ -1,6 +1,8 @@
-// Decides which variables a command in a container sees.
+// Decides which variables a command in a container sees, and says why.
 // Must not: read our own environment; it is handed in.
 #include "environment.hpp"
+
+#include <fnmatch.h>
 
 #include <string_view>
 
@@ -9,10 +11,6 @@ namespace slipway::runtime {
 namespace {
 
 constexpr const char* kDefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-
-/// Variables that hold one path of the host: they stay only if that path is seen inside.
-constexpr const char* kPathVariables[] = {"HOME", "TMPDIR", "XDG_RUNTIME_DIR", "XAUTHORITY",
-                                          "KRB5_CONFIG"};
 
 bool has_component(std::string_view list, std::string_view wanted) {
     while (true) {
@@ -23,135 +21,189 @@ bool has_component(std::string_view list, std::string_view wanted) {
     }
 }
 
-void drop_paths(Environment& environment, const Visible& visible) {
-    for (const char* name : kPathVariables) {
-        const auto found = environment.find(name);
-        if (found == environment.end() || visible(found->second)) continue;
-        environment.erase(found);
+/// The decisions while they are made; a later one on the same variable replaces the earlier.
+class Decisions {
+ public:
+    void set(const std::string& name, std::string value, std::string origin,
+             std::string reason = {}) {
+        rows_[name] = {name, std::move(value), std::move(origin), std::move(reason)};
+    }
+    void drop(const std::string& name, std::string origin, std::string reason) {
+        rows_[name] = {name, std::nullopt, std::move(origin), std::move(reason)};
+    }
+    /// The variable as the command would have it now, or nullptr.
+    EnvDecision* find(const std::string& name) {
+        const auto found = rows_.find(name);
+        return found == rows_.end() || !found->second.value ? nullptr : &found->second;
+    }
+    bool mentions(const std::string& name) const { return rows_.count(name) != 0; }
+    std::map<std::string, EnvDecision>& rows() { return rows_; }
+    std::vector<EnvDecision> take() {
+        std::vector<EnvDecision> list;
+        for (auto& [name, decision] : rows_) list.push_back(std::move(decision));
+        return list;
+    }
+
+ private:
+    std::map<std::string, EnvDecision> rows_;
+};
+
+/// What of the host enters, before the image has its say.
+void take_host(Decisions& decisions, const EnvSpec& spec, const Environment& host,
+               const Visible& visible) {
+    for (const auto& [name, value] : host) {
+        const NeededVariable* needed = find_needed(name);
+        if (spec.keep)
+            decisions.set(name, value, "host", "--keep-env");
+        else if (const DroppedVariable* row = find_dropped(name))
+            decisions.drop(name, "default", row->reason);
+        else if (spec.clean && needed == nullptr)
+            decisions.drop(name, "--clean-env", "no launcher, proxy or terminal needs it");
+        else if (holds_path(name) && !visible(value))
+            decisions.drop(name, "default", "its path is not seen inside");
+        else
+            decisions.set(name, value, "host", needed != nullptr ? needed->reason : "");
     }
 }
 
-}  // namespace
-
-const std::vector<DroppedVariable>& dropped_variables() {
-    static const std::vector<DroppedVariable> rows = {
-        {"LD_*", "libraries of the host loaded into the image's programs crash them"},
-        {"GCONV_PATH", "converters of the host's C library"},
-        {"LOCPATH", "locales of the host's C library"},
-        {"NLSPATH", "message catalogues of the host"},
-        {"PYTHON*", "modules and interpreter settings of the host"},
-        {"VIRTUAL_ENV", "a Python environment of the host"},
-        {"CONDA_*", "a conda environment of the host"},
-        {"_CE_*", "conda's own state"},
-        {"PERL*", "modules and settings of the host's Perl"},
-        {"RUBY*", "the host's Ruby"},
-        {"GEM_*", "the host's Ruby"},
-        {"R_HOME", "the host's R"},
-        {"R_LIBS*", "the host's R"},
-        {"JULIA_*", "the host's Julia"},
-        {"NODE_*", "the host's Node.js"},
-        {"LUA_*", "the host's Lua"},
-        {"TCLLIBPATH", "the host's Tcl"},
-        {"CLASSPATH", "the host's Java"},
-        {"JAVA_*", "the host's Java"},
-        {"MODULE*", "environment modules: their files are not in the image"},
-        {"LOADEDMODULES", "environment modules"},
-        {"_LMFILES_*", "environment modules"},
-        {"__MODULES*", "environment modules"},
-        {"LMOD_*", "Lmod: its files are not in the image"},
-        {"__LMOD*", "Lmod"},
-        {"_ModuleTable*", "Lmod"},
-        {"EBROOT*", "EasyBuild modules of the host"},
-        {"EBDEVEL*", "EasyBuild modules of the host"},
-        {"EBVERSION*", "EasyBuild modules of the host"},
-        {"SPACK_*", "Spack of the host"},
-        {"BASH_ENV", "a script of the host that every bash would read"},
-        {"ENV", "a script of the host that every sh would read"},
-        {"BASH_FUNC_*", "shell functions that call programs of the host"},
-        {"PROMPT_COMMAND", "calls programs of the host"},
-        {"LESSOPEN", "calls a program of the host"},
-        {"LESSCLOSE", "calls a program of the host"},
-        {"SHELL", "the user's shell may not be in the image"},
-        {"CPATH", "headers of the host"},
-        {"C_INCLUDE_PATH", "headers of the host"},
-        {"CPLUS_INCLUDE_PATH", "headers of the host"},
-        {"LIBRARY_PATH", "libraries of the host"},
-        {"CMAKE_PREFIX_PATH", "packages of the host"},
-        {"PKG_CONFIG*", "packages of the host"},
-        {"ACLOCAL_PATH", "packages of the host"},
-        {"MANPATH", "manuals of the host"},
-        {"INFOPATH", "manuals of the host"},
-        {"XDG_DATA_DIRS", "data of the host's programs"},
-        {"XDG_CONFIG_DIRS", "settings of the host's programs"},
-        {"CUDA_HOME", "the host's CUDA toolkit"},
-        {"CUDA_PATH", "the host's CUDA toolkit"},
-        {"CUDA_ROOT", "the host's CUDA toolkit"},
-        {"OPAL_PREFIX", "where the host's Open MPI lies"},
-        {"SSL_CERT_*", "certificates under a path of the host"},
-        {"CURL_CA_BUNDLE", "certificates under a path of the host"},
-        {"REQUESTS_CA_BUNDLE", "certificates under a path of the host"},
-        {"DBUS_SESSION_BUS_ADDRESS", "the session's bus is not reached from inside"},
-        {"PWD", "the command starts elsewhere"},
-        {"OLDPWD", "the command starts elsewhere"},
-        {"_", "the shell's record of what it started"},
-    };
-    return rows;
-}
-
-const DroppedVariable* find_dropped(const std::string& name) {
-    for (const auto& row : dropped_variables()) {
-        const std::string_view pattern = row.pattern;
-        if (pattern.back() == '*' ? name.starts_with(pattern.substr(0, pattern.size() - 1))
-                                  : name == pattern)
-            return &row;
+void set_home(Decisions& decisions, const EnvSpec& spec, const Environment& host,
+              const Visible& visible, const EnvUser& user) {
+    const auto own = host.find("HOME");
+    if (own != host.end() && (spec.keep || (user.own_home && visible(own->second)))) {
+        decisions.set("HOME", own->second, "host",
+                      spec.keep ? "--keep-env" : "its directory is seen inside");
+        return;
     }
-    return nullptr;
+    decisions.set("HOME", user.home, "default",
+                  user.home_reason.empty()
+                      ? "the home directory is not seen inside: --home shows it"
+                      : user.home_reason);
 }
 
-namespace {
-
-std::vector<std::string> as_strings(const Environment& environment) {
-    std::vector<std::string> strings;
-    for (const auto& [name, value] : environment) strings.push_back(name + "=" + value);
-    return strings;
-}
-
-Environment apply_settings(const RunSpec& spec, const Environment& host, Environment environment) {
-    for (const auto& setting : spec.env.settings) {
-        if (setting.value)
-            environment[setting.name] = *setting.value;
-        else if (const auto found = host.find(setting.name); found != host.end())
-            environment[setting.name] = found->second;
+/// A user of the image is not called what the host calls the caller.
+void set_user(Decisions& decisions, const EnvSpec& spec, const EnvUser& user) {
+    if (!user.other || spec.keep) return;
+    for (const char* name : {"USER", "LOGNAME"}) {
+        if (!decisions.mentions(name)) continue;
+        if (user.name.empty())
+            decisions.drop(name, "default", "the user inside is another one");
+        else
+            decisions.set(name, user.name, "default", "the user inside");
     }
-    return environment;
 }
 
-}  // namespace
-
-std::vector<std::string> plan_host_environment(const RunSpec& spec, const Environment& host) {
-    if (spec.env.exact) return *spec.env.exact;
-    return as_strings(apply_settings(spec, host, host));
+void set_defaults(Decisions& decisions, const EnvSpec& spec, const EnvUser& user) {
+    if (!spec.keep || decisions.find("PATH") == nullptr)
+        decisions.set("PATH", kDefaultPath, "default", "the host's is not the image's");
+    if (!user.time_zone.empty() && !decisions.mentions("TZ"))
+        decisions.set("TZ", user.time_zone, "default", "the host's time zone");
+    decisions.set("container", "slipway", "default", "the convention of systemd and podman");
+    if (spec.prompt.empty()) return;
+    // Understood by every shell of the Bourne family; a shell's own start-up files may replace it.
+    decisions.set("PS1", "[" + spec.prompt + "] $PWD\\$ ", "default",
+                  "a prompt that names the image");
+    decisions.set("debian_chroot", spec.prompt, "default",
+                  "Debian's start-up files put it in front of their prompt");
 }
 
-std::vector<std::string> plan_environment(const RunSpec& spec, const Environment& host,
-                                          const image::ImageConfig& config,
-                                          const Visible& visible) {
-    if (spec.env.exact) return *spec.env.exact;
-    Environment environment;
-    for (const auto& [name, value] : host)
-        if (find_dropped(name) == nullptr) environment.emplace(name, value);
-    drop_paths(environment, visible);
-    environment.emplace("HOME", "/");
-    environment["PATH"] = kDefaultPath;
-    environment["container"] = "slipway";  // the convention of systemd and podman
+void apply_image(Decisions& decisions, const image::ImageConfig& config) {
     for (const auto& entry : config.env) {
         const size_t equals = entry.find('=');
-        if (equals == std::string::npos) continue;
-        environment[entry.substr(0, equals)] = entry.substr(equals + 1);
+        if (equals == std::string::npos || equals == 0) continue;
+        const std::string name = entry.substr(0, equals);
+        EnvDecision* before = decisions.find(name);
+        const bool of_host = before != nullptr && before->origin == "host";
+        const NeededVariable* needed = of_host ? find_needed(name) : nullptr;
+        if (needed != nullptr && needed->of_rank)
+            before->reason = needed->reason + "; the image's ENV does not change it";
+        else
+            decisions.set(name, entry.substr(equals + 1), "image ENV",
+                          of_host ? "in place of the host's" : "");
     }
-    if (std::string& path = environment["PATH"]; !has_component(path, "/bin"))
-        path += path.empty() ? "/bin" : ":/bin";
-    return as_strings(apply_settings(spec, host, std::move(environment)));
+    EnvDecision* path = decisions.find("PATH");
+    if (has_component(*path->value, "/bin")) return;
+    *path->value += path->value->empty() ? "/bin" : ":/bin";
+    path->reason = "with /bin added";
+}
+
+void apply_setting(Decisions& decisions, const EnvSetting& setting, const Environment& host) {
+    const auto found = host.find(setting.name);
+    switch (setting.kind) {
+        case EnvSetting::Kind::set:
+            if (setting.value)
+                decisions.set(setting.name, *setting.value, setting.origin);
+            else if (found != host.end())
+                decisions.set(setting.name, found->second, setting.origin, "the host's value");
+            else if (!decisions.mentions(setting.name))
+                decisions.drop(setting.name, setting.origin, "the host does not have it");
+            break;
+        case EnvSetting::Kind::prefix:
+            for (auto at = host.lower_bound(setting.name);
+                 at != host.end() && at->first.starts_with(setting.name); ++at)
+                decisions.set(at->first, at->second, setting.origin, "the host's value");
+            break;
+        case EnvSetting::Kind::unset:
+            for (auto& [name, decision] : decisions.rows())
+                if (decision.value &&
+                    ::fnmatch(setting.name.c_str(), name.c_str(), FNM_EXTMATCH) == 0)
+                    decision = {name, std::nullopt, setting.origin, ""};
+            break;
+    }
+}
+
+std::vector<EnvDecision> finish(Decisions& decisions, const EnvSpec& spec,
+                                const Environment& host) {
+    for (const auto& setting : spec.settings) apply_setting(decisions, setting, host);
+    return decisions.take();
+}
+
+std::vector<EnvDecision> exact_decisions(const std::vector<std::string>& entries) {
+    std::vector<EnvDecision> list;
+    for (const auto& entry : entries) {
+        const size_t equals = entry.find('=');
+        list.push_back({entry.substr(0, equals),
+                        equals == std::string::npos ? "" : entry.substr(equals + 1), "ch-run", ""});
+    }
+    return list;
+}
+
+}  // namespace
+
+std::vector<EnvDecision> plan_host_environment(const RunSpec& spec, const Environment& host) {
+    if (spec.env.exact) return exact_decisions(*spec.env.exact);
+    Decisions decisions;
+    EnvSpec all = spec.env;
+    all.keep = !spec.env.clean;
+    take_host(decisions, all, host, [](const std::string&) { return true; });
+    for (auto& [name, decision] : decisions.rows()) {
+        // The programs are the host's: what only breaks images enters unless --clean-env says no.
+        if (decision.reason == "--keep-env" && !spec.env.keep) decision.reason.clear();
+    }
+    if (spec.env.clean)
+        for (const char* name : {"HOME", "PATH"})
+            if (const auto found = host.find(name); found != host.end())
+                decisions.set(name, found->second, "host", "programs of the host need it");
+    return finish(decisions, spec.env, host);
+}
+
+std::vector<EnvDecision> plan_environment(const RunSpec& spec, const Environment& host,
+                                          const image::ImageConfig& config, const Visible& visible,
+                                          const EnvUser& user) {
+    if (spec.env.exact) return exact_decisions(*spec.env.exact);
+    Decisions decisions;
+    take_host(decisions, spec.env, host, visible);
+    set_user(decisions, spec.env, user);
+    set_home(decisions, spec.env, host, visible, user);
+    set_defaults(decisions, spec.env, user);
+    apply_image(decisions, config);
+    return finish(decisions, spec.env, host);
+}
+
+std::vector<std::string> environment_strings(const std::vector<EnvDecision>& decisions) {
+    std::vector<std::string> strings;
+    for (const auto& decision : decisions)
+        if (decision.value) strings.push_back(decision.name + "=" + *decision.value);
+    return strings;
 }
 
 }  // namespace slipway::runtime

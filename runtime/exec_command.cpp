@@ -2,7 +2,7 @@
 // Must not: change namespaces, directories or descriptors.
 #include "exec_command.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +13,7 @@
 #include "slipway/base/file.hpp"
 #include "slipway/base/process.hpp"
 #include "slipway/base/sys.hpp"
+#include "slipway/base/text.hpp"
 
 namespace slipway::runtime {
 
@@ -98,7 +99,36 @@ int try_exec(const std::string& path, const std::vector<std::string>& argv,
     throw refused(path, error);
 }
 
+/// The file that a shell would execute for this name, or "".
+std::string find_executable(const std::string& name, const std::string& path_list) {
+    const auto is_program = [](const std::string& path) {
+        struct stat st {};
+        return ::stat(path.c_str(), &st) == 0 && S_ISREG(st.st_mode) &&
+               ::access(path.c_str(), X_OK) == 0;
+    };
+    if (name.find('/') != std::string::npos) return is_program(name) ? name : "";
+    for (const auto& directory : split(path_list, ':'))
+        if (std::string path = directory + "/" + name; is_program(path)) return path;
+    return "";
+}
+
 }  // namespace
+
+void exec_shell(const std::vector<std::string>& shells, std::vector<std::string> argv,
+                std::vector<std::string> environment) {
+    for (const auto& name : shells) {
+        const std::string path = find_executable(name, search_path(environment));
+        if (path.empty()) continue;
+        argv[0] = path;
+        std::erase_if(environment, [](const auto& entry) { return entry.starts_with("SHELL="); });
+        environment.push_back("SHELL=" + path);
+        exec_command(argv, environment);
+    }
+    throw Error(ErrorKind::not_found, "the image has no shell")
+        .note(fmt::format("looked for: {}", fmt::join(shells, ", ")))
+        .hint("run a program of the image with: slipway run IMAGE -- COMMAND")
+        .exit_status(kExitNotFound);
+}
 
 void exec_command(const std::vector<std::string>& argv,
                   const std::vector<std::string>& environment) {

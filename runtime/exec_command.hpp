@@ -12,4 +12,10 @@ namespace slipway::runtime {
 [[noreturn]] void exec_command(const std::vector<std::string>& argv,
                                const std::vector<std::string>& environment);
 
+/// Execute the first of `shells` (absolute paths, or names to look up in PATH) that can be executed
+/// here, as argv[0], with SHELL set to it. Does not return.
+/// Throws: Error with exit status 127 when none is there, 126 when it cannot be executed.
+[[noreturn]] void exec_shell(const std::vector<std::string>& shells, std::vector<std::string> argv,
+                             std::vector<std::string> environment);
+
 }  // namespace slipway::runtime

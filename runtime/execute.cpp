@@ -12,6 +12,7 @@
 #include "exec_command.hpp"
 #include "fuse_server.hpp"
 #include "namespaces.hpp"
+#include "root_filter.hpp"
 #include "session.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/fault.hpp"
@@ -42,6 +43,10 @@ std::vector<UniqueFd> make_container(const RunPlan& plan, std::optional<FuseServ
         server = start_fuse_server(plan);
         fault::point("container.server-started");
         sys::unshare(CLONE_NEWNS);
+    }
+    if (!plan.hostname.empty()) {
+        sys::unshare(CLONE_NEWUTS);
+        sys::sethostname(plan.hostname);
     }
     auto namespaces = open_namespaces(plan);  // here is a /proc for certain
     isolate_mounts();
@@ -81,8 +86,11 @@ void enter_container(const RunPlan& plan) {
 }
 
 [[noreturn]] void become_command(const RunPlan& plan) {
-    exec_command(plan.argv,
-                 plan.export_directory ? with_directory(plan.environment) : plan.environment);
+    if (plan.fake_root_calls) install_root_filter();
+    const auto environment =
+        plan.export_directory ? with_directory(plan.environment) : plan.environment;
+    if (!plan.shells.empty()) exec_shell(plan.shells, plan.argv, environment);
+    exec_command(plan.argv, environment);
 }
 
 }  // namespace
@@ -90,7 +98,7 @@ void enter_container(const RunPlan& plan) {
 void execute_plan(const RunPlan& plan) {
     if (!plan.namespaces.empty()) enter_container(plan);
     fault::point("container.entered");
-    enter_directory(plan.working_directory);
+    enter_directory(plan.working_directory, plan.reasons.working_directory);
     if (needs_supervisor(plan)) supervise(plan, [&plan] { become_command(plan); });
     become_command(plan);
 }

@@ -37,7 +37,7 @@ void run_in_process(int pid, const JoinRequest& request) {
     } catch (SysError& error) {
         throw error.hint("name a process that runs in a container, which this may not");
     }
-    enter_directory(request.directory);
+    enter_directory(request.directory, "--cd");
     exec_command(request.argv, with_directory(request.environment));
 }
 

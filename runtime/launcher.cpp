@@ -67,7 +67,7 @@ std::optional<Launcher> find_ancestor(int pid, const ProcessReader& reader) {
         const auto process = reader(pid);
         if (!process) return std::nullopt;
         for (const char* name : kLaunchers)
-            if (process->name == name) return Launcher{name, process_key(pid, *process)};
+            if (process->name == name) return Launcher{name, process_key(pid, *process), {}};
         pid = process->parent;
     }
     return std::nullopt;
@@ -81,20 +81,26 @@ Launcher find_launcher(const std::map<std::string, std::string>& environment, in
         const auto job = environment.find(row.job);
         const auto step = environment.find(row.step);
         if (job != environment.end() && step != environment.end())
-            return {row.launcher, job->second + "." + step->second};
+            return {row.launcher, job->second + "." + step->second, row.step};
     }
-    for (const char* name : kRankVariables)
-        if (environment.count(name) != 0)
-            if (auto launcher = find_ancestor(parent, reader)) return *launcher;
+    std::string sign;
+    for (const char* name : kRankVariables) {
+        if (environment.count(name) == 0) continue;
+        sign = name;
+        if (auto launcher = find_ancestor(parent, reader)) {
+            launcher->sign = name;
+            return *launcher;
+        }
+    }
     for (const auto& row : kJobs) {
         const auto job = environment.find(row.job);
         if (job == environment.end() || environment.count(row.task) == 0) continue;
         const auto index = environment.find(row.index);
-        return {row.launcher,
-                job->second + (index == environment.end() ? "" : "." + index->second)};
+        return {row.launcher, job->second + (index == environment.end() ? "" : "." + index->second),
+                row.task};
     }
     const auto process = reader(parent);
-    return {"parent", process ? process_key(parent, *process) : std::to_string(parent)};
+    return {"parent", process ? process_key(parent, *process) : std::to_string(parent), sign};
 }
 
 }  // namespace slipway::runtime

@@ -1,5 +1,5 @@
-// A plan as JSON, for --dry-run and for golden tests.
-// Must not: leave out a member of the plan.
+// A plan as JSON, for --dry-run, for golden tests and, with its reasons, for explain.
+// Must not: leave out a member of the plan that has an effect.
 #include "plan_names.hpp"
 #include "slipway/runtime/run.hpp"
 
@@ -19,10 +19,8 @@ const char* name_of(MountStep::Kind kind) {
             return "bind";
         case MountStep::Kind::tmpfs:
             return "tmpfs";
-        case MountStep::Kind::proc:
-            return "proc";
-        case MountStep::Kind::sysfs_bind:
-            return "sysfs-bind";
+        case MountStep::Kind::directory:
+            return "directory";
         case MountStep::Kind::file:
             return "file";
     }
@@ -68,7 +66,33 @@ Json to_json(const StageStep& step) {
             {"origin", step.origin}};
 }
 
+Json to_json(const EnvDecision& decision) {
+    return {{"name", decision.name},
+            {"value", decision.value ? Json(*decision.value) : Json(nullptr)},
+            {"origin", decision.origin},
+            {"reason", decision.reason}};
+}
+
 }  // namespace
+
+Json environment_json(const RunPlan& plan) {
+    Json list = Json::array();
+    for (const auto& decision : plan.reasons.environment) list.push_back(to_json(decision));
+    return list;
+}
+
+Json explain_json(const RunPlan& plan) {
+    Json json = to_json(plan);
+    Json command = Json::array();
+    for (const auto& part : plan.reasons.command)
+        command.push_back({{"words", part.words}, {"origin", part.origin}});
+    json["reasons"] = {{"identity", plan.reasons.identity},
+                       {"session", plan.reasons.session},
+                       {"working_directory", plan.reasons.working_directory},
+                       {"command", command},
+                       {"environment", environment_json(plan)}};
+    return json;
+}
 
 Json to_json(const RunPlan& plan) {
     Json stages = Json::array(), mounts = Json::array();
@@ -93,6 +117,7 @@ Json to_json(const RunPlan& plan) {
             {"timeout_ms", plan.timeout_ms},
             {"detach_on_kill", plan.detach_on_kill},
             {"warnings", plan.warnings},
+            {"shells", plan.shells},
             {"argv", plan.argv}};
 }
 

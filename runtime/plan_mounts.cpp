@@ -168,6 +168,14 @@ std::vector<MountStep> plan_requested_mounts(const MountSpec& spec, const HostFa
     return steps;
 }
 
+MountStep host_root_step() {
+    MountStep root;
+    root.kind = Kind::image_directory;
+    root.source = root.destination = "/";
+    root.origin = "image";
+    return root;
+}
+
 std::vector<MountStep> plan_host_mounts(const MountSpec& spec, const HostFacts& facts) {
     if (spec.overlay_directory || spec.overlay_tmpfs)
         throw Error(ErrorKind::unsupported, "an overlay covers an image, not the host")
@@ -178,11 +186,7 @@ std::vector<MountStep> plan_host_mounts(const MountSpec& spec, const HostFacts& 
     // The host's root shows the home directory already.
     std::erase_if(steps, [](const MountStep& step) { return step.origin == "--home"; });
     if (steps.empty()) return steps;
-    MountStep root;
-    root.kind = Kind::image_directory;
-    root.source = root.destination = "/";
-    root.origin = "image";
-    steps.insert(steps.begin(), root);
+    steps.insert(steps.begin(), host_root_step());
     return steps;
 }
 

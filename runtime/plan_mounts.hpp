@@ -18,6 +18,8 @@ std::vector<MountStep> plan_image_mounts(const MountSpec& spec, const HostFacts&
 /// the binds that lie inside of it. Throws: Error(not_found) with the origin.
 std::vector<MountStep> plan_requested_mounts(const MountSpec& spec, const HostFacts& facts);
 
+/// The host's own root as an image.
+MountStep host_root_step();
 /// The mounts of the image "/": none, or the host's root and what was asked for.
 /// Throws: Error(unsupported) for an overlay.
 std::vector<MountStep> plan_host_mounts(const MountSpec& spec, const HostFacts& facts);

@@ -5,7 +5,6 @@
 
 namespace slipway::runtime {
 
-const char* name_of(MountStep::Kind kind);
 const char* name_of(MountStep::IfMissing policy);
 
 }  // namespace slipway::runtime

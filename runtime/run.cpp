@@ -24,7 +24,9 @@ RunPlan plan(const RunOptions& options) {
     HostFacts facts = probe_host(spec);
     if (spec.mounts.stage && image.kind == image::RunnableImage::Kind::squashfs)
         if (const auto file = probe_file(image.path)) facts.files.emplace(image.path, *file);
-    return plan_run(spec, facts, image);
+    ImageAccounts accounts;
+    if (user_to_look_up(spec, facts.launcher, image.config)) accounts = read_image_accounts(image);
+    return plan_run(spec, facts, image, accounts);
 }
 
 int run(const RunOptions& options) {

@@ -4,7 +4,6 @@
 
 #include <fmt/core.h>
 
-#include "accounts.hpp"
 #include "environment.hpp"
 #include "plan_command.hpp"
 #include "plan_mounts.hpp"
@@ -20,20 +19,6 @@ using image::RunnableImage;
 using If = MountStep::IfMissing;
 using Kind = MountStep::Kind;
 
-MountStep account_step(const std::string& destination, AccountLines lines) {
-    MountStep step;
-    step.kind = Kind::file;
-    step.if_missing = If::create;
-    step.destination = destination;
-    step.read_only = true;
-    step.recursive = false;
-    step.merge = true;
-    step.content = std::move(lines.own);
-    step.fallback = std::move(lines.fallback);
-    step.origin = "default";
-    return step;
-}
-
 /// One user on one host; then the job step and everything that the container is made of, or, under
 /// a name of the user's own, that name alone: whoever comes with another plan is told so.
 std::string session_key(const RunSpec& spec, const HostFacts& facts, const RunPlan& plan) {
@@ -44,23 +29,72 @@ std::string session_key(const RunSpec& spec, const HostFacts& facts, const RunPl
                                     facts.launcher.job, session_identity(plan)));
 }
 
+std::string session_reason(const RunSpec& spec, const Launcher& launcher) {
+    if (!spec.share_session) return "--session=none";
+    if (!spec.session_name.empty()) return "--session=" + spec.session_name;
+    if (launcher.name == "parent")
+        return fmt::format("no launcher: shared by what process {} starts", launcher.job);
+    return fmt::format("launcher {}, job step {}, found by {}", launcher.name, launcher.job,
+                       launcher.sign);
+}
+
+void set_environment(RunPlan& plan, std::vector<EnvDecision> decisions) {
+    plan.environment = environment_strings(decisions);
+    plan.reasons.environment = std::move(decisions);
+}
+
+void set_command(RunPlan& plan, const RunSpec& spec, const HostFacts& facts,
+                 const image::ImageConfig& config) {
+    plan.reasons.command = plan_command(spec, config);
+    for (const auto& part : plan.reasons.command)
+        plan.argv.insert(plan.argv.end(), part.words.begin(), part.words.end());
+    if (spec.shell) plan.shells = plan_shells(facts);
+}
+
 RunPlan plan_on_host(const RunSpec& spec, const HostFacts& facts, const RunnableImage& image,
                      RunPlan plan) {
     plan.mounts = plan_host_mounts(spec.mounts, facts);
+    const bool other = plan.uid_inside != facts.uid || plan.gid_inside != facts.gid;
+    if (plan.mounts.empty() && (other || !plan.hostname.empty()))
+        plan.mounts.push_back(host_root_step());
     plan_stage(spec.mounts, facts, image, plan);
     if (!plan.mounts.empty()) plan.namespaces = {"user", "mount"};
-    plan.environment = plan_host_environment(spec, facts.environment);
+    if (!plan.hostname.empty()) plan.namespaces.emplace_back("uts");
+    set_environment(plan, plan_host_environment(spec, facts.environment));
     plan.working_directory = spec.directory.value_or(facts.working_directory);
+    plan.reasons.working_directory = spec.directory ? "--cd" : "as on the host";
+    plan.reasons.session = "the host's own files are shared by all anyway";
     return plan;
+}
+
+EnvUser env_user(const RunSpec& spec, const PlannedIdentity& identity, const HostFacts& facts) {
+    EnvUser user;
+    user.other = !identity.own;
+    user.name = identity.name;
+    user.time_zone = facts.time_zone;
+    if (spec.mounts.home) {
+        user.home = facts.home;
+        user.home_reason = "--home";
+    } else if (!identity.home.empty()) {
+        user.own_home = false;
+        user.home = identity.home;
+        user.home_reason = fmt::format("of the user inside ({})", identity.reason);
+    }
+    return user;
 }
 
 }  // namespace
 
-RunPlan plan_run(const RunSpec& spec, const HostFacts& facts, const RunnableImage& image) {
+RunPlan plan_run(const RunSpec& spec, const HostFacts& facts, const RunnableImage& image,
+                 const ImageAccounts& accounts) {
+    const PlannedIdentity identity = plan_identity(spec, facts, image.config, accounts);
     RunPlan plan;
-    plan.uid_inside = plan.uid_outside = facts.uid;
-    plan.gid_inside = plan.gid_outside = facts.gid;
-    plan.argv = plan_command(spec, image.config);
+    plan.uid_inside = identity.uid;
+    plan.gid_inside = identity.gid;
+    plan.uid_outside = facts.uid;
+    plan.gid_outside = facts.gid;
+    plan.reasons.identity = identity.reason;
+    set_command(plan, spec, facts, image.config);
     plan.fake_root_calls = spec.fake_root_calls;
     plan.export_directory = spec.export_directory;
     plan.hostname = spec.identity.hostname;
@@ -72,20 +106,22 @@ RunPlan plan_run(const RunSpec& spec, const HostFacts& facts, const RunnableImag
     if (image.kind == RunnableImage::Kind::host)
         return plan_on_host(spec, facts, image, std::move(plan));
     plan.namespaces = {"user", "mount"};
+    if (!plan.hostname.empty()) plan.namespaces.emplace_back("uts");
     plan.mounts = plan_image_mounts(spec.mounts, facts, image);
     const auto binds = plan_requested_mounts(spec.mounts, facts);
     const size_t files_at = plan.mounts.size();
     plan.mounts.insert(plan.mounts.end(), binds.begin(), binds.end());
-    const std::string home = visible_through(plan.mounts)(facts.home) ? facts.home : "/";
-    const auto files = {account_step("/etc/passwd", passwd_lines(facts, home)),
-                        account_step("/etc/group", group_lines(facts))};
-    plan.mounts.insert(plan.mounts.begin() + static_cast<std::ptrdiff_t>(files_at), files);
+    const Visible visible = visible_through(plan.mounts);
+    const EnvUser user = env_user(spec, identity, facts);
+    const std::string home = user.own_home && visible(facts.home) ? facts.home : user.home;
+    const auto files = plan_identity_files(spec, facts, identity, home);
+    set_environment(plan, plan_environment(spec, facts.environment, image.config, visible, user));
+    plan.mounts.insert(plan.mounts.begin() + static_cast<std::ptrdiff_t>(files_at), files.begin(),
+                       files.end());
+    plan_working_directory(spec, image.config, plan);
     plan_stage(spec.mounts, facts, image, plan);
-    plan.environment =
-        plan_environment(spec, facts.environment, image.config, visible_through(plan.mounts));
-    plan.working_directory =
-        spec.directory.value_or(image.config.working_dir.empty() ? "/" : image.config.working_dir);
     plan.session_key = session_key(spec, facts, plan);
+    plan.reasons.session = session_reason(spec, facts.launcher);
     return plan;
 }
 

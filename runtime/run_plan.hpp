@@ -2,14 +2,17 @@
 #pragma once
 
 #include "host_facts.hpp"
+#include "plan_identity.hpp"
 #include "run_spec.hpp"
 #include "slipway/image/convert.hpp"
 
 namespace slipway::runtime {
 
-/// Decide everything about a run; pure. Throws: Error(usage) when there is nothing to run,
+/// Decide everything about a run; pure. `accounts` are the image's, needed where user_to_look_up()
+/// names somebody. Throws: Error(usage) when there is nothing to run,
 /// Error(unsupported) for --write with a squashfs file.
-RunPlan plan_run(const RunSpec& spec, const HostFacts& facts, const image::RunnableImage& image);
+RunPlan plan_run(const RunSpec& spec, const HostFacts& facts, const image::RunnableImage& image,
+                 const ImageAccounts& accounts = {});
 
 /// Version of the session protocol; part of every session key.
 inline constexpr int kSessionProtocol = 2;

@@ -47,6 +47,9 @@ RunSpec make_run_spec(const RunOptions& options) {
                               : std::vector<std::string>{*options.entrypoint};
     spec.replace_entrypoint = options.replace_entrypoint;
     spec.export_directory = options.export_directory;
+    spec.shell = options.shell;
+    spec.login = options.login;
+    spec.command_optional = options.only_plan;
     spec.mounts = make_mount_spec(options);
     spec.env = make_env_spec(options);
     spec.identity = make_identity_spec(options);

@@ -16,6 +16,9 @@ struct RunSpec {
     std::vector<std::string> command;
     std::optional<std::vector<std::string>> entrypoint;  ///< absent: the image's
     bool export_directory = false;
+    bool shell = false;  ///< the command is a shell of the image, with these arguments
+    bool login = false;
+    bool command_optional = false;
     bool replace_entrypoint = false;  ///< a command takes the place of ENTRYPOINT and CMD
     MountSpec mounts;
     EnvSpec env;

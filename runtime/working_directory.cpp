@@ -10,12 +10,12 @@
 
 namespace slipway::runtime {
 
-void enter_directory(const std::string& directory) {
+void enter_directory(const std::string& directory, const std::string& origin) {
     try {
         sys::chdir(directory);
     } catch (SysError& error) {
         if (error.errno_value() == ENOTCONN) throw error.note("the image's server has ended");
-        throw error.note("requested by: --cd, or the image's WORKDIR")
+        throw error.note("requested by: " + origin)
             .hint("choose a directory of the image with --cd");
     }
 }

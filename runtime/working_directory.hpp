@@ -7,7 +7,7 @@
 namespace slipway::runtime {
 
 /// chdir, with the words for a failure. Throws: SysError.
-void enter_directory(const std::string& directory);
+void enter_directory(const std::string& directory, const std::string& origin);
 /// The environment with PWD set to the directory in which we are.
 std::vector<std::string> with_directory(std::vector<std::string> environment);
 

@@ -19,17 +19,18 @@ _slipway_values() { # OPTION: what may follow it; fails if the option takes no v
 }
 
 _slipway_run_options() { # of every subcommand that runs something in an image
-    echo "-h --help -b --bind --data -w --write --overlay -t --private-tmp --home --stage -e --env --set-env" \
+    echo "-h --help -b --bind --volume --no-site-mounts --data -w --write --overlay -t --private-tmp --home --stage -e --env --set-env" \
         "--env-file --unset-env --clean-env --keep-env --user -u --uid -g --gid --root" \
-        "--no-passwd --hostname --seccomp --entrypoint -c --cd --workdir --timeout --detach-on-kill" \
+        "--no-passwd --hostname --seccomp -c --cd --workdir --timeout --detach-on-kill" \
         "--session --linger -s --storage"
 }
-
 _slipway_options() { # SUBCOMMAND ("" for none)
     case $1 in
     "") echo "-h --help -V --version -v --verbose -q --quiet" ;;
-    run) echo "$(_slipway_run_options) --explain-env --dry-run" ;;
-    "instance start") echo "$(_slipway_run_options) --persist --ready --ready-port --ready-log --ready-timeout" \
+    run) echo "$(_slipway_run_options) --entrypoint --explain-env --json --dry-run" ;;
+    shell) echo "$(_slipway_run_options) -l --login" ;;
+    explain) echo "$(_slipway_run_options) --entrypoint --json" ;;
+    "instance start") echo "$(_slipway_run_options) --entrypoint --persist --ready --ready-port --ready-log --ready-timeout" \
             "--stop-signal --log-size" ;;
     "instance list") echo "-h --help --json" ;;
     "instance exec") echo "-h --help -e --env -c --cd --workdir" ;;
@@ -77,6 +78,7 @@ _slipway() {
         mapfile -t COMPREPLY < <(compgen -W "run build bootstrap convert images inspect rmi gc doctor" -- "$word")
         mapfile -t COMPREPLY < <(compgen -W "run build bootstrap convert pull push images inspect rmi gc" -- "$word")
         mapfile -t COMPREPLY < <(compgen -W "run build bootstrap convert images inspect rmi gc doctor instance" -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W "run shell explain build bootstrap convert images inspect rmi gc doctor" -- "$word")
     else
         mapfile -t COMPREPLY < <(compgen -f -- "$word")
     fi

@@ -18,6 +18,8 @@ using Action = std::function<int()>;
 
 /// Each adds its subcommand to `app` and sets `action` when the user chose it.
 void add_run(CLI::App& app, Action& action);
+void add_shell(CLI::App& app, Action& action);
+void add_explain(CLI::App& app, Action& action);
 void add_build(CLI::App& app, Action& action);
 void add_bootstrap(CLI::App& app, Action& action);
 void add_convert(CLI::App& app, Action& action);

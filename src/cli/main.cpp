@@ -55,10 +55,20 @@ struct Subcommand {
     void (*add)(CLI::App&, Action&);
 };
 constexpr Subcommand kSubcommands[] = {
-    {"run", add_run},         {"build", add_build},       {"bootstrap", add_bootstrap},
-    {"convert", add_convert}, {"pull", add_pull},         {"push", add_push},
-    {"images", add_images},   {"inspect", add_inspect},   {"rmi", add_rmi},
-    {"gc", add_gc},           {"instance", add_instance}, {"doctor", add_doctor},
+    {"run", add_run},
+    {"shell", add_shell},
+    {"explain", add_explain},
+    {"build", add_build},
+    {"bootstrap", add_bootstrap},
+    {"convert", add_convert},
+    {"pull", add_pull},
+    {"push", add_push},
+    {"images", add_images},
+    {"inspect", add_inspect},
+    {"rmi", add_rmi},
+    {"gc", add_gc},
+    {"instance", add_instance},
+    {"doctor", add_doctor},
 };
 
 /// Add the subcommand that the first word names, and no other: declaring the options of all takes

@@ -15,7 +15,7 @@ ordinary_user_setup() { # CHECKOUT
     [ "$run_user" != root ] || run_user=slipway
     if ! getent passwd "$run_user" >/dev/null; then
         echo "making the ordinary user '$run_user'"
-        useradd --create-home --shell /bin/bash "$run_user"
+        useradd --create-home --shell /bin/bash --groups users "$run_user" # a second group: files open through it
     fi
     run_home=$(getent passwd "$run_user" | cut -d: -f6)
     usable_fuse

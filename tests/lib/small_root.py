@@ -8,7 +8,7 @@ import subprocess
 from slipway_test import require_program
 
 PROGRAMS = ["sh", "bash", "cat", "ls", "id", "env", "sleep", "true", "false", "touch", "readlink", "mkdir", "rm", "stat",
-            "sha256sum", "echo", "pwd", "grep", "wc", "tail", "setsid", "kill", "whoami", "chmod"]
+            "sha256sum", "echo", "pwd", "grep", "wc", "tail", "setsid", "kill", "whoami", "chmod", "chown"]
 DIRECTORIES = ["dev", "proc", "sys", "tmp", "etc", "root", "usr/bin", "usr/lib", "usr/share", "var/tmp", "opt"]
 
 

@@ -9,6 +9,7 @@
 #include "slipway/base/json.hpp"
 #include "slipway/base/process.hpp"
 #include "slipway/image/convert.hpp"
+#include "slipway/runtime/explain.hpp"
 
 namespace slipway::runtime {
 
@@ -41,6 +42,9 @@ struct RunOptions {
     /// "K=V": the whole environment, taken as it is; nothing else is said of it then (the ch-run
     /// front)
     std::optional<std::vector<std::string>> exact_env;
+    bool shell = false;      ///< `slipway shell`: COMMAND are arguments of a shell of the image
+    bool login = false;      ///< a login shell
+    bool only_plan = false;  ///< nothing will be run: a missing command is no error
     bool replace_entrypoint = false;  ///< COMMAND takes the place of ENTRYPOINT and CMD (ch-run)
     bool ignore_image_user = false;   ///< the image's USER does not count (ch-run)
     bool export_directory = false;    ///< PWD is the directory in which the command starts (ch-run)
@@ -73,8 +77,7 @@ struct MountStep {
         overlay,
         bind,
         tmpfs,
-        proc,
-        sysfs_bind,
+        directory,
         file
     } kind = Kind::bind;
     enum class IfMissing { fail, skip, create } if_missing = IfMissing::fail;
@@ -120,11 +123,16 @@ struct RunPlan {
     bool fake_root_calls = false;  ///< the seccomp filter of root emulation
     std::string hostname;          ///< "" = the host's
     std::vector<std::string> argv;
+    /// Of a shell: the first of these that the image has takes argv[0]'s place and becomes SHELL.
+    std::vector<std::string> shells;
     uint64_t timeout_ms = 0;  ///< 0 = none
     bool detach_on_kill = false;
     std::vector<std::string> warnings;  ///< what was asked for and is not done
+    PlanReasons reasons;                ///< why it is so; nothing is done with them
 };
 
+/// What the plan's JSON calls a kind of mount: "bind", "image-squashfs".
+const char* name_of(MountStep::Kind kind);
 /// The plan as JSON, for --dry-run and golden tests.
 Json to_json(const RunPlan& plan);
 

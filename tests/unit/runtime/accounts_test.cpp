@@ -64,12 +64,38 @@ TEST_CASE("a last line without an end, and one of any length, are lines") {
 }
 
 TEST_CASE("root and nobody have no entry of their own beside the usual ones") {
-    HostFacts facts;
-    CHECK(passwd_lines(facts, "/root").own.empty());
-    CHECK(group_lines(facts).own.empty());
-    facts.uid = facts.gid = 65534;
-    CHECK(passwd_lines(facts, "/").own.empty());
-    facts.uid = facts.gid = 12;
-    CHECK(passwd_lines(facts, "/x").own == "user:x:12:12::/x:/bin/sh\n");
-    CHECK(group_lines(facts).own == "group:x:12:\n");
+    PlannedIdentity identity;
+    identity.name = identity.group = "mara";
+    CHECK(passwd_lines(identity, "/root").own.empty());
+    CHECK(group_lines(identity).own.empty());
+    identity.uid = identity.gid = 65534;
+    CHECK(passwd_lines(identity, "/").own.empty());
+    identity.uid = identity.gid = 12;
+    CHECK(passwd_lines(identity, "/x").own == "mara:x:12:12::/x:/bin/sh\n");
+    CHECK(group_lines(identity).own == "mara:x:12:\n");
+    identity.shell = "/bin/zsh";
+    CHECK(passwd_lines(identity, "/x").own == "mara:x:12:12::/x:/bin/zsh\n");
+}
+
+TEST_CASE("an id without a name gets one that the image's entries go before") {
+    PlannedIdentity identity;
+    identity.uid = identity.gid = 4711;
+    CHECK(passwd_lines(identity, "/x").own.empty());
+    CHECK_THAT(passwd_lines(identity, "/x").fallback,
+               EndsWith("uid4711:x:4711:4711::/x:/bin/sh\n"));
+    CHECK_THAT(group_lines(identity).fallback, EndsWith("gid4711:x:4711:\n"));
+    identity.name = identity.group = "mara";  // the caller's name, under another id
+    identity.own = identity.own_group = false;
+    CHECK(passwd_lines(identity, "/x").own.empty());
+    CHECK(group_lines(identity).own.empty());
+    CHECK(merge_accounts("bob:x:4711:1::/home/bob:/bin/sh\n", "",
+                         passwd_lines(identity, "/x").fallback)
+              .find("uid4711") == std::string::npos);
+}
+
+TEST_CASE("a shell that the image lacks becomes /bin/sh") {
+    const auto only_bash = [](const std::string& path) { return path == "/bin/bash"; };
+    CHECK(with_present_shells("a:x:1:1::/:/bin/bash\nb:x:2:2::/:/bin/zsh\n", only_bash) ==
+          "a:x:1:1::/:/bin/bash\nb:x:2:2::/:/bin/sh\n");
+    CHECK(with_present_shells("", only_bash).empty());
 }
