@@ -134,6 +134,7 @@ class Sessions(SlipwayTest):
             self.assertEqual(ends, [(-signal.SIGKILL, "")], point)
         holder.kill()
         self.finish([holder])
+        self.wait_until(lambda: not self.processes(BROKER), "the broker outlives its last member")
         (status, error), = self.finish([self.start("true", env={"SLIPWAY_FAULT": "server.started:kill"})])
         self.assertEqual(status, 125)
         self.assertIn("the image's server ended before the container was ready", error)
