@@ -153,7 +153,7 @@ class Data(MountsTest):
         for kind, image in [*self.images(), ("host", "/")]:
             with self.subTest(kind):
                 places = ("/mnt", "/media") if image == "/" else ("/data/set", "/data/other")
-                rank = self.start(f"cat {places[0]}/file; ls {places[1]}; echo up; read line", "--data", f"{self.pack}:{places[0]}",
+                rank = self.start(f"cat {places[0]}/file; ls {places[1]}; echo up; exec sleep 30", "--data", f"{self.pack}:{places[0]}",
                                   "--data", f"{other}:{places[1]}", image=image)
                 lines = [rank.stdout.readline() for _ in range(5)]
                 self.assertEqual(lines[0], "of the set\n")
