@@ -75,10 +75,7 @@ _slipway() {
     elif [[ $subcommand == instance ]]; then
         mapfile -t COMPREPLY < <(compgen -W "start list exec logs stop" -- "$word")
     elif [[ -z $subcommand ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "run build bootstrap convert images inspect rmi gc doctor" -- "$word")
-        mapfile -t COMPREPLY < <(compgen -W "run build bootstrap convert pull push images inspect rmi gc" -- "$word")
-        mapfile -t COMPREPLY < <(compgen -W "run build bootstrap convert images inspect rmi gc doctor instance" -- "$word")
-        mapfile -t COMPREPLY < <(compgen -W "run shell explain build bootstrap convert images inspect rmi gc doctor" -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W "run build bootstrap convert images inspect rmi gc doctor pull push instance shell explain" -- "$word")
     else
         mapfile -t COMPREPLY < <(compgen -f -- "$word")
     fi
