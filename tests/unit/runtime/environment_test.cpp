@@ -90,7 +90,7 @@ TEST_CASE("settings come last, in order, and may bring a dropped variable back")
     CHECK(planned.count("ABSENT") == 0);
 }
 
-TEST_CASE("--clean-env leaves what a launcher, proxies and a terminal need, and the image's ENV") {
+TEST_CASE("a clean environment (--clean-env) leaves what a launcher, proxies and a terminal need, and the image's ENV") {
     const Environment host{{"SLURM_PROCID", "3"}, {"NCCL_DEBUG", "INFO"}, {"TERM", "xterm"},
                            {"https_proxy", "p"},  {"EDITOR", "vi"},       {"HOME", "/home/u"},
                            {"LD_PRELOAD", "/x"}};
@@ -111,7 +111,7 @@ TEST_CASE("--clean-env leaves what a launcher, proxies and a terminal need, and 
     CHECK(environment_of(host, config, spec).at("EDITOR") == "vi");
 }
 
-TEST_CASE("--keep-env keeps what would be dropped; the image's ENV still counts") {
+TEST_CASE("keeping all (--keep-env) keeps what would be dropped; the image's ENV still counts") {
     RunSpec spec;
     spec.env.keep = true;
     image::ImageConfig config;

@@ -58,7 +58,7 @@ TEST_CASE("the caller stays itself") {
     CHECK(planned({}, "0:0").own);
 }
 
-TEST_CASE("--root, --uid and --gid") {
+TEST_CASE("ids by --root, --uid and --gid") {
     RunOptions root;
     root.root = true;
     CHECK(ids(planned(root)) == Ids{0, 0});
@@ -76,7 +76,7 @@ TEST_CASE("--root, --uid and --gid") {
     }
 }
 
-TEST_CASE("--user is looked up in the image: a name, then a number") {
+TEST_CASE("a --user is looked up in the image: a name, then a number") {
     CHECK(ids(planned(as_user("bob"))) == Ids{1234, 1235});
     CHECK(planned(as_user("bob")).home == "/home/bob");
     CHECK(ids(planned(as_user("1234"))) == Ids{1234, 1235});
