@@ -52,11 +52,13 @@ class ManPages(SlipwayTest):
                 text = self.render(path)
                 for section in ("NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS"):
                     self.assertRegex(text, rf"(?m)^{section}$")
-                self.assertNotRegex(text, r"@[A-Z]+|\\f|\\-|`")
+                self.assertNotRegex(text, r"@[A-Z]+@|\\f|\\-|`")
 
     def test_options_are_those_of_help(self):
         for name, path in pages().items():
-            words = name.split("-") if name not in ("slipway-train", "ch-run") else [name]
+            if name == "ch-run":  # its help has another form; tests/cli/ch_run_reference.py compares
+                continue
+            words = name.split("-") if name != "slipway-train" else [name]
             with self.subTest(name):
                 told = self.assert_succeeds(self.run_program(words[0], *words[1:], "--help"))
                 self.assertEqual(sorted(options_of_help(told.stdout)), sorted(options_of_page(self.render(path))))

@@ -282,7 +282,8 @@ class RunTest(SlipwayTest):
         image = make_squashfs(self.root, self.path("image.sqfs"))
         result = self.sh(image, "(sleep 30 >/dev/null 2>&1 &) ; echo done; echo $! > /dev/null", timeout=10)
         self.assertEqual(result.stdout, "done\n")
-        subprocess.run(["pkill", "-u", str(os.getuid()), "-x", "sleep"], check=False)
+        for pid in self.processes("sleep"):
+            os.kill(pid, signal.SIGTERM)
 
     def test_dry_run_starts_nothing(self):
         plan = self.slipway("run", "--dry-run", "-b", self.root + ":/opt", self.root, "--", "no-such").json()
