@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "flags.hpp"
 #include "slipway/base/error.hpp"
@@ -186,7 +185,7 @@ int64_t parse_duration(const std::string& flag, const std::string& text) {
         at = unit_end == std::string::npos ? text.size() : unit_end;
     }
     if (total != 0 && total < 1e6) fail(fmt::format("--{} cannot be less than 1ms", flag));
-    return std::llround(total);
+    return static_cast<int64_t>(total + 0.5);
 }
 
 int parse_retries(const std::string& text) {

@@ -15,7 +15,7 @@ pkg_check_modules(FUSE3 REQUIRED IMPORTED_TARGET fuse3)
 pkg_check_modules(SQUASHFUSE REQUIRED IMPORTED_TARGET squashfuse)
 pkg_check_modules(SQUASHFS REQUIRED IMPORTED_TARGET libsquashfs1)
 pkg_check_modules(LIBCURL REQUIRED libcurl>=7.66)
-pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)
+pkg_check_modules(ISAL REQUIRED libisal)
 
 # Loading and relocating 25 shared libraries is more than half of the time to start a command in a container. Where the
 # distribution has the archives, they are linked in; glibc stays dynamic (its name services load what the site has).

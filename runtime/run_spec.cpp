@@ -35,7 +35,7 @@ uint64_t parse_duration_ms(const std::string& text, const std::string& option) {
                     fmt::format("cannot understand the duration {}", slipway::quoted(text)))
             .note("requested by: " + option)
             .hint("write a number of seconds, or a number with s, m, h or d after it");
-    return static_cast<uint64_t>(std::llround(seconds * 1000));
+    return static_cast<uint64_t>(seconds * 1000 + 0.5);
 }
 
 RunSpec make_run_spec(const RunOptions& options) {

@@ -3,7 +3,6 @@
 #include "byte_stream.hpp"
 
 #include <fmt/core.h>
-#include <isa-l/igzip_lib.h>
 #include <zstd.h>
 
 #include <algorithm>
@@ -15,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "isal.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/sys.hpp"
 
@@ -94,7 +94,7 @@ class GzipDecoder : public Decoder {
             }
             uint32_t before = state_.avail_out;
             uint32_t input_before = state_.avail_in;
-            check(isal_inflate(&state_));
+            check(isal_.inflate(&state_));
             bool moved = before != state_.avail_out || input_before != state_.avail_in;
             if (!moved && at_end_ && state_.block_state != ISAL_BLOCK_FINISH) {
                 damaged(input_.subject(), "the gzip data ends too early");
@@ -109,7 +109,7 @@ class GzipDecoder : public Decoder {
         uint32_t available = state_.avail_in;
         uint8_t* out = state_.next_out;
         uint32_t room = state_.avail_out;
-        isal_inflate_init(&state_);
+        isal_.inflate_init(&state_);
         state_.crc_flag = ISAL_GZIP;
         state_.next_in = in;
         state_.avail_in = available;
@@ -168,6 +168,7 @@ class GzipDecoder : public Decoder {
     }
 
     Input input_;
+    const Isal& isal_ = isal();
     inflate_state state_{};
     bool at_end_ = false;
     bool ended_ = false;

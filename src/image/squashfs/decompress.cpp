@@ -3,7 +3,6 @@
 // Must not: trust any size that the data claims.
 #include "decompress.hpp"
 
-#include <isa-l/igzip_lib.h>
 #include <lz4.h>
 #include <lzma.h>
 #include <zstd.h>
@@ -19,6 +18,8 @@ extern "C" {
 }
 #undef _POSIX_C_SOURCE
 #pragma pop_macro("_POSIX_C_SOURCE")
+
+#include "../isal.hpp"
 
 namespace slipway::image::squashfs {
 namespace {
@@ -41,13 +42,14 @@ std::optional<size_t> decompress_zstd(const void* input, size_t input_bytes, voi
 std::optional<size_t> decompress_gzip(const void* input, size_t input_bytes, void* output,
                                       size_t capacity) {
     thread_local std::unique_ptr<inflate_state> state(new inflate_state);
-    isal_inflate_init(state.get());
+    const Isal& library = isal();
+    library.inflate_init(state.get());
     state->crc_flag = ISAL_ZLIB;
     state->next_in = static_cast<uint8_t*>(const_cast<void*>(input));
     state->avail_in = static_cast<uint32_t>(input_bytes);
     state->next_out = static_cast<uint8_t*>(output);
     state->avail_out = static_cast<uint32_t>(capacity);
-    if (isal_inflate_stateless(state.get()) != ISAL_DECOMP_OK) return std::nullopt;
+    if (library.inflate_stateless(state.get()) != ISAL_DECOMP_OK) return std::nullopt;
     return capacity - state->avail_out;
 }
 
@@ -81,6 +83,7 @@ std::string_view codec_name(uint16_t codec) {
 }
 
 bool codec_supported(uint16_t codec) {
+    if (codec == kGzip) isal();  // told now, not by the server's first read
     if (codec == kGzip || codec == kXz || codec == kLz4 || codec == kZstd) return true;
     return codec == kLzo && sqfs_decompressor_get(codec) != nullptr;
 }
