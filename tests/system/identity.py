@@ -136,7 +136,7 @@ class IdentityTest(SlipwayTest):
                 wanted = shell if os.path.exists(self.root + shell) else "/usr/bin/bash"
                 result = self.slipway("shell", image, input="echo $SHELL; echo $0\nexit 5\n")
                 self.assertEqual((result.stdout.splitlines()[0], result.status), (wanted, 5), result)
-                result = self.slipway("shell", image, "-c", "echo \"$PS1\" $1", "sh", "word")
+                result = self.slipway("shell", image, "-ic", "echo \"$PS1\" $1", "sh", "word")  # bash drops PS1 without -i
                 name = "root" if kind == "directory" else "image"
                 self.assertEqual(result.stdout, f"[{name}] $PWD\\$  word\n", result)
         self.write("root/etc/profile", "PROFILE=read\n")
