@@ -301,6 +301,9 @@ class TerminalTest(SlipwayTest):
         self.expect("<prompt>")
         self.type("fg\n")
         self.expect(r"fg\r?\n[^\n]*slipway run[^\n]*\n")
+        deadline = time.monotonic() + 10
+        while os.tcgetpgrp(self.terminal) == self.pid and time.monotonic() < deadline:
+            time.sleep(0.01)  # the shell tells of the job before it gives it the terminal
 
     def modes(self):
         yield ()
