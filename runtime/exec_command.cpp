@@ -23,12 +23,6 @@ constexpr std::string_view kElfMagic =
     "\x7f"
     "ELF";
 
-std::string search_path(const std::vector<std::string>& environment) {
-    for (const auto& entry : environment)
-        if (entry.starts_with("PATH=")) return entry.substr(5);
-    return "/usr/local/bin:/usr/bin:/bin";
-}
-
 /// The first bytes of a file, as far as we may read it.
 std::string read_head(const std::string& path) {
     try {
@@ -113,6 +107,12 @@ std::string find_executable(const std::string& name, const std::string& path_lis
 }
 
 }  // namespace
+
+std::string search_path(const std::vector<std::string>& environment) {
+    for (const auto& entry : environment)
+        if (entry.starts_with("PATH=")) return entry.substr(5);
+    return "/usr/local/bin:/usr/bin:/bin";
+}
 
 void exec_shell(const std::vector<std::string>& shells, std::vector<std::string> argv,
                 std::vector<std::string> environment) {

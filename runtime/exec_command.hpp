@@ -6,6 +6,9 @@
 
 namespace slipway::runtime {
 
+/// PATH of an environment, or what counts without one.
+std::string search_path(const std::vector<std::string>& environment);
+
 /// Look `argv[0]` up in the PATH of `environment` as a shell does and execute it. Does not return.
 /// Throws: Error with exit status 127 when there is no such program, 126 when it cannot be
 /// executed.

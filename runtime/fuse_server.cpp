@@ -16,6 +16,7 @@
 #include <cerrno>
 #include <chrono>
 #include <climits>
+#include <memory>
 #include <span>
 #include <thread>
 #include <vector>
@@ -25,6 +26,7 @@
 #include "slipway/base/fault.hpp"
 #include "slipway/base/sys.hpp"
 #include "slipway/image/squashfs.hpp"
+#include "start_files.hpp"
 #include "tidy.hpp"
 
 namespace slipway::runtime {
@@ -69,9 +71,9 @@ bool is_served(const MountStep& step) {
            step.kind == MountStep::Kind::data_squashfs;
 }
 
-/// Returns when the file system's last mount namespace is gone.
-bool serve_file(const Service& service, size_t index) {
-    const MountStep& step = service.plan.mounts[service.files[index].step];
+image::SquashfsServerOptions server_options(const Service& service, size_t index) {
+    const size_t number = service.files[index].step;
+    const MountStep& step = service.plan.mounts[number];
     image::SquashfsServerOptions options;
     options.fuse_fd = service.devices[index].fd.get();
     options.image_fd = service.files[index].image.get();
@@ -80,9 +82,28 @@ bool serve_file(const Service& service, size_t index) {
     options.show_uid = service.plan.uid_inside;
     options.show_gid = service.plan.gid_inside;
     options.threads = std::clamp(std::thread::hardware_concurrency(), 2u, kMaxThreads);
+    if (number == 0) {
+        StartFiles start = files_of_start(service.plan);
+        options.programs_ahead = std::move(start.programs);
+        options.files_ahead = std::move(start.files);
+    }
+    return options;
+}
+
+/// Null when it cannot be: nobody is left to tell, users of the image see ENOTCONN.
+std::unique_ptr<image::SquashfsServer> make_server(const Service& service, size_t index) {
     try {
-        return image::serve_squashfs(options) == 0;
-    } catch (const std::exception&) {  // nobody is left to tell; users of the image see ENOTCONN
+        return std::make_unique<image::SquashfsServer>(server_options(service, index));
+    } catch (const std::exception&) {
+        return nullptr;
+    }
+}
+
+/// Returns when the file system's last mount namespace is gone.
+bool serve_file(image::SquashfsServer* server) {
+    try {
+        return server != nullptr && server->serve() == 0;
+    } catch (const std::exception&) {  // as above
         return false;
     }
 }
@@ -123,6 +144,9 @@ size_t next_message(const UniqueFd& start, std::string& message, std::vector<Uni
 /// Serve what the messages say is mounted, until it is unmounted.
 bool serve_all(const Service& service, const UniqueFd& start) {
     const bool keeps = !kept_directory(service.plan).empty();
+    // While the namespace is made, the files of its start are read already.
+    std::vector<std::unique_ptr<image::SquashfsServer>> servers(service.files.size());
+    if (!servers.empty()) servers.front() = make_server(service, 0);
     std::vector<std::thread> threads;
     std::atomic<bool> good = true;
     std::vector<UniqueFd> watch;
@@ -136,11 +160,13 @@ bool serve_all(const Service& service, const UniqueFd& start) {
         }
         const size_t index = static_cast<unsigned char>(message[1]) +
                              256 * static_cast<size_t>(static_cast<unsigned char>(message[2]));
+        if (!servers[index]) servers[index] = make_server(service, index);
+        image::SquashfsServer* server = servers[index].get();
         if (++released == service.files.size() && !keeps)
-            good = serve_file(service, index) && good;  // the usual, only one: no thread for it
+            good = serve_file(server) && good;  // the usual, only one: no thread for it
         else
-            threads.emplace_back([&, index] {
-                if (!serve_file(service, index)) good = false;
+            threads.emplace_back([&good, server] {
+                if (!serve_file(server)) good = false;
             });
     }
     for (auto& thread : threads) thread.join();

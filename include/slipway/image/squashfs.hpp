@@ -89,15 +89,31 @@ struct SquashfsServerOptions {
     std::optional<uint32_t> show_uid;
     std::optional<uint32_t> show_gid;
     unsigned threads = 2;
+    /// What will be asked for first, read ahead of the requests: the first of these programs that
+    /// is there, with its interpreter and libraries, and these files. At most 8 MiB.
+    std::vector<std::string> programs_ahead, files_ahead;
 };
 /// The mount options that go with the server:
 /// "fd=N,rootmode=40000,user_id=U,group_id=G,default_permissions,allow_other".
 std::string fuse_mount_options(int fuse_fd, uint32_t uid, uint32_t gid);
-/// Serve until the file system is unmounted or its last mount namespace has ended; the calling
-/// process must not itself be in one that holds the mount. Installs no signal handlers. Keeps at
-/// most 64 MiB of decompressed metadata and 48 MiB of data blocks. A damaged image gives EIO
-/// inside. Returns 0, or an errno of /dev/fuse. Throws before the first reply only:
-/// Error(invalid_image).
+/// A server of one squashfs file; reads ahead from its construction on. The options' descriptors
+/// stay the caller's and must outlive it.
+class SquashfsServer {
+ public:
+    /// Throws: Error(invalid_image).
+    explicit SquashfsServer(SquashfsServerOptions options);
+    ~SquashfsServer();
+    /// Serve until the file system is unmounted or its last mount namespace has ended; the calling
+    /// process must not itself be in one that holds the mount. Pre: /dev/fuse is mounted. Installs
+    /// no signal handlers. Keeps at most 64 MiB of decompressed metadata and 48 MiB of data blocks.
+    /// A damaged image gives EIO inside. Returns 0, or an errno of /dev/fuse.
+    int serve();
+
+ private:
+    class Impl;
+    std::unique_ptr<Impl> impl_;
+};
+/// Serve a file with a server of its own.
 int serve_squashfs(const SquashfsServerOptions& options);
 
 }  // namespace slipway::image

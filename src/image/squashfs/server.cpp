@@ -19,6 +19,7 @@
 #include "slipway/base/log.hpp"
 #include "slipway/base/sys.hpp"
 #include "slipway/image/squashfs.hpp"
+#include "start_files.hpp"
 
 namespace slipway::image {
 namespace {
@@ -341,6 +342,23 @@ void serve_requests(fuse_session* session, std::atomic<int>& failure) {
 struct SessionCloser {
     void operator()(fuse_session* session) const { fuse_session_destroy(session); }
 };
+using Session = std::unique_ptr<fuse_session, SessionCloser>;
+
+Session open_session(const fuse_lowlevel_ops& ops, Server& server, int fuse_fd) {
+    char program[] = "slipway";
+    char* arguments[] = {program, nullptr};
+    fuse_args args = FUSE_ARGS_INIT(1, arguments);
+    Session session(fuse_session_new(&args, &ops, sizeof ops, &server));
+    if (!session) throw Error(ErrorKind::internal, "libfuse made no session");
+    // The session closes its descriptor; the caller keeps his.
+    UniqueFd device(::fcntl(fuse_fd, F_DUPFD_CLOEXEC, 3));
+    if (!device) throw SysError("cannot duplicate the FUSE device", "fcntl");
+    const std::string place = fmt::format("/dev/fd/{}", device.get());
+    if (fuse_session_mount(session.get(), place.c_str()) != 0)
+        throw Error(ErrorKind::internal, "libfuse does not take an open device");
+    device.release();
+    return session;
+}
 
 }  // namespace
 
@@ -350,30 +368,51 @@ std::string fuse_mount_options(int fuse_fd, uint32_t uid, uint32_t gid) {
         gid);
 }
 
-int serve_squashfs(const SquashfsServerOptions& options) {
-    Server server(options);
-    const fuse_lowlevel_ops ops = operations();
-    char program[] = "slipway";
-    char* arguments[] = {program, nullptr};
-    fuse_args args = FUSE_ARGS_INIT(1, arguments);
-    const std::unique_ptr<fuse_session, SessionCloser> session(
-        fuse_session_new(&args, &ops, sizeof ops, &server));
-    if (!session) throw Error(ErrorKind::internal, "libfuse made no session");
-    // The session closes its descriptor; the caller keeps his.
-    UniqueFd device(::fcntl(options.fuse_fd, F_DUPFD_CLOEXEC, 3));
-    if (!device) throw SysError("cannot duplicate the FUSE device", "fcntl");
-    const std::string place = fmt::format("/dev/fd/{}", device.get());
-    if (fuse_session_mount(session.get(), place.c_str()) != 0)
-        throw Error(ErrorKind::internal, "libfuse does not take an open device");
-    device.release();
+class SquashfsServer::Impl {
+ public:
+    explicit Impl(SquashfsServerOptions options);
+    ~Impl() {
+        stop_ = true;
+        if (ahead_.joinable()) ahead_.join();
+    }
+    int serve();
 
+ private:
+    const SquashfsServerOptions options_;
+    Server server_;
+    const fuse_lowlevel_ops operations_ = operations();
+    const Session session_;
+    std::atomic<bool> stop_{false};
+    std::thread ahead_;  ///< never answers a request, so that none waits for it in vain
+};
+
+SquashfsServer::Impl::Impl(SquashfsServerOptions options)
+    : options_(std::move(options)),
+      server_(options_),
+      session_(open_session(operations_, server_, options_.fuse_fd)) {
+    if (options_.programs_ahead.empty() && options_.files_ahead.empty()) return;
+    ahead_ = std::thread([this] {
+        squashfs::read_start_files(server_.reader(), options_.programs_ahead, options_.files_ahead,
+                                   stop_);
+    });
+}
+
+int SquashfsServer::Impl::serve() {
     std::atomic<int> failure{0};
     std::vector<std::thread> threads;
-    for (unsigned i = 1; i < std::max(1u, options.threads); ++i)
-        threads.emplace_back([&] { serve_requests(session.get(), failure); });
-    serve_requests(session.get(), failure);
+    for (unsigned i = 1; i < std::max(1u, options_.threads); ++i)
+        threads.emplace_back([&] { serve_requests(session_.get(), failure); });
+    serve_requests(session_.get(), failure);
+    stop_ = true;
     for (std::thread& thread : threads) thread.join();
     return failure;
 }
+
+SquashfsServer::SquashfsServer(SquashfsServerOptions options)
+    : impl_(std::make_unique<Impl>(std::move(options))) {}
+SquashfsServer::~SquashfsServer() = default;
+int SquashfsServer::serve() { return impl_->serve(); }
+
+int serve_squashfs(const SquashfsServerOptions& options) { return SquashfsServer(options).serve(); }
 
 }  // namespace slipway::image
