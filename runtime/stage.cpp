@@ -261,8 +261,8 @@ void sign_lock(const StageStep& step) {
 }
 
 void stage_file(const StageStep& step) {
+    make_own_directory(std::string(parent_path(step.target)));  // else a copy there proves nothing
     if (is_staged(step)) return;
-    make_own_directory(std::string(parent_path(step.target)));
     const auto lock = lock_or_staged(step);
     if (!lock) return;
     sign_lock(step);

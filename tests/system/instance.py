@@ -290,6 +290,11 @@ class InstanceTest(SlipwayTest):
         self.assertNotIn("Z", children)
         self.assert_succeeds(self.instance("stop", "calm"))
 
+    def test_a_session_of_the_configuration_is_for_runs(self):
+        self.env["SLIPWAY_SESSION"] = "mine"
+        self.assert_succeeds(self.start("own", "sleep 100"))
+        self.assert_succeeds(self.instance("stop", "own"))
+
     def test_bad_requests(self):
         for name in ("", "../x", "a b", ".x", "x" * 65):
             self.assert_fails(self.instance("start", name, self.root, "--", "true"), "instance's name")

@@ -86,6 +86,10 @@ class Sif(SifFiles):
         self.assertEqual(facts["config"]["config"]["Cmd"], ["/.singularity.d/runscript"])
         self.assertEqual(facts["offset_bytes"] % 4096, 0)
 
+    def test_users_are_looked_up_where_the_squashfs_lies(self):
+        self.assert_fails(self.slipway("run", "--user", "nobody-here", self.make_sif(), "--", "true"),
+                          'the image has no user "nobody-here"')
+
     def test_dry_run_shows_the_offset(self):
         plan = self.assert_succeeds(self.slipway("run", "--dry-run", self.make_sif(), "--", "true")).json()
         self.assertEqual(plan["mounts"][0]["image_offset_bytes"], 32768 + 4096)

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <climits>
 
 namespace slipway::image::squashfs {
 namespace {
@@ -24,6 +25,7 @@ enum Type : uint16_t {
 constexpr uint32_t kTypeBits[] = {0,       S_IFDIR, S_IFREG, S_IFLNK,
                                   S_IFBLK, S_IFCHR, S_IFIFO, S_IFSOCK};
 constexpr uint64_t kLongestTarget = 65536;
+constexpr int kMostLinks = 40;      // as the kernel's MAXSYMLINKS
 constexpr uint32_t kDotsBytes = 3;  // a listing's size counts "." and "..", which it has not
 
 /// Read N bytes and hand out little-endian numbers.
@@ -236,6 +238,41 @@ std::optional<InodeInfo> ImageReader::find(std::string_view path) const {
         current = inode(entry->reference);
     }
     return current;
+}
+
+std::vector<InodeInfo> ImageReader::resolve(std::string_view path) const {
+    std::vector<InodeInfo> trail{root()};
+    std::vector<std::string> left;  // names to be walked, the next one last
+    const auto put_in_front = [&left](std::string_view names) {
+        for (size_t slash = 0; slash != std::string_view::npos;) {
+            slash = names.rfind('/');
+            left.emplace_back(names.substr(slash == std::string_view::npos ? 0 : slash + 1));
+            if (slash != std::string_view::npos) names = names.substr(0, slash);
+        }
+    };
+    put_in_front(path);
+    for (int links = 0; !left.empty();) {
+        const std::string name = std::move(left.back());
+        left.pop_back();
+        if (name.empty() || name == ".") continue;
+        if (!S_ISDIR(trail.back().mode)) return {};
+        if (name == "..") {
+            if (trail.size() > 1) trail.pop_back();
+            continue;
+        }
+        const auto entry = lookup(trail.back(), name);
+        if (!entry) return {};
+        const InodeInfo info = inode(entry->reference);
+        if (!S_ISLNK(info.mode)) {
+            trail.push_back(info);
+            continue;
+        }
+        if (++links > kMostLinks || info.size_bytes >= PATH_MAX) return {};
+        const std::string target = link_target(info);
+        if (target.starts_with('/')) trail.resize(1);
+        put_in_front(target);
+    }
+    return trail;
 }
 
 }  // namespace slipway::image::squashfs

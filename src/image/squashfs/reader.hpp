@@ -70,6 +70,9 @@ class ImageReader {
     std::optional<DirectoryEntry> lookup(const InodeInfo& directory, std::string_view name) const;
     /// Follow a path without following links.
     std::optional<InodeInfo> find(std::string_view path) const;
+    /// Follow a path and the links on it, inside the image: every inode on the way from the root to
+    /// where it leads, which is the last. Empty if nothing is there, or more than 40 links are.
+    std::vector<InodeInfo> resolve(std::string_view path) const;
 
     bool has_xattrs() const { return xattr_ids_ > 0; }
     std::map<std::string, std::string> xattrs(const InodeInfo& inode) const;

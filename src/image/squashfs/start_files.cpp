@@ -16,7 +16,6 @@
 namespace slipway::image::squashfs {
 namespace {
 
-constexpr int kMaxLinks = 40;
 constexpr uint64_t kStep = 128 << 10;  // what is read before `stop` is looked at again
 constexpr size_t kMostHeaders = 64;
 constexpr size_t kMostLibraries = 64;
@@ -29,42 +28,11 @@ struct Found {
     InodeInfo file, directory;
 };
 
-void push_reversed(std::vector<std::string>& left, std::string_view path) {
-    while (!path.empty()) {
-        const size_t slash = path.rfind('/');
-        left.emplace_back(path.substr(slash == std::string_view::npos ? 0 : slash + 1));
-        path = slash == std::string_view::npos ? "" : path.substr(0, slash);
-    }
-}
-
 /// Follow a path and its links from the root, to a regular file.
 std::optional<Found> follow(const ImageReader& reader, const std::string& path) {
-    std::vector<InodeInfo> at{reader.root()};
-    std::vector<std::string> left;
-    push_reversed(left, path);
-    for (int links = 0; !left.empty();) {
-        const std::string name = std::move(left.back());
-        left.pop_back();
-        if (name.empty() || name == ".") continue;
-        if (name == "..") {
-            if (at.size() > 1) at.pop_back();
-            continue;
-        }
-        if (!S_ISDIR(at.back().mode)) return std::nullopt;
-        const auto entry = reader.lookup(at.back(), name);
-        if (!entry) return std::nullopt;
-        InodeInfo inode = reader.inode(entry->reference);
-        if (!S_ISLNK(inode.mode)) {
-            at.push_back(std::move(inode));
-            continue;
-        }
-        if (++links > kMaxLinks || inode.size_bytes >= PATH_MAX) return std::nullopt;
-        const std::string target = reader.link_target(inode);
-        if (target.starts_with('/')) at.resize(1);
-        push_reversed(left, target);
-    }
-    if (!S_ISREG(at.back().mode)) return std::nullopt;
-    return Found{at.back(), at[at.size() - 2]};
+    const auto trail = reader.resolve(path);
+    if (trail.size() < 2 || !S_ISREG(trail.back().mode)) return std::nullopt;
+    return Found{trail.back(), trail[trail.size() - 2]};
 }
 
 std::string bytes_at(const ImageReader& reader, const InodeInfo& file, uint64_t offset,
