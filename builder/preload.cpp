@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "slipway/base/error.hpp"
+#include "slipway/base/full_program.hpp"
 #include "slipway/base/path.hpp"
 #include "slipway/base/sys.hpp"
 
@@ -15,9 +16,7 @@ std::string find_bundle(const std::string& name) {
         throw Error(ErrorKind::usage,
                     fmt::format("{} is no name of a bundle", slipway::quoted(name)))
             .note("requested by: --preload");
-    const std::string program = sys::readlinkat(AT_FDCWD, "/proc/self/exe");
-    const std::string prefix(parent_path(parent_path(program)));
-    const std::string directory = join_path(prefix, "libexec/slipway/preload/" + name);
+    const std::string directory = join_path(installed_prefix(), "libexec/slipway/preload/" + name);
     const auto status = sys::stat_if_exists(AT_FDCWD, directory);
     if (!status || !S_ISDIR(status->st_mode))
         throw Error(ErrorKind::not_found,

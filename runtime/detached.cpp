@@ -4,11 +4,10 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
-#include <linux/sched.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,26 +22,35 @@ namespace slipway::runtime {
 
 namespace {
 
-/// fork(2), but the child's end sends no signal: one that is blocked now would wait for the user's
-/// command. Where a filter hides clone3 a plain fork has to do.
-pid_t fork_silently() {
-    clone_args arguments{};
-    const long pid = ::syscall(SYS_clone3, &arguments, sizeof arguments);
-    if (pid < 0 && (errno == ENOSYS || errno == EPERM)) return ::fork();
-    return static_cast<pid_t>(pid);
+/// The stack of the process in between, and of the new one: untouched pages cost nothing.
+constexpr size_t kStackBytes = 8 << 20;
+
+/// In the process in between, which shares our memory while we wait: the new process gets the only
+/// copy of it.
+int fork_and_end(void* body) {
+    const pid_t pid = ::fork();
+    if (pid == 0) (*static_cast<const std::function<void()>*>(body))();
+    ::_exit(pid > 0 ? 0 : 1);  // who waits for the new process sees its descriptors close
 }
 
 }  // namespace
 
 DetachedFork::DetachedFork(const char* what, const std::function<void()>& body) {
-    middle_ = fork_silently();
+    void* stack = ::mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+    if (stack == MAP_FAILED)
+        throw SysError(fmt::format("cannot start {}", what), "mmap")
+            .hint("raise the limit on address space (ulimit -v)");
+    // As vfork(2), but its end sends no signal: one that is blocked now would wait for the user's
+    // command.
+    middle_ = ::clone(fork_and_end, static_cast<char*>(stack) + kStackBytes, CLONE_VM | CLONE_VFORK,
+                      const_cast<std::function<void()>*>(&body));
+    const int error = errno;
+    ::munmap(stack, kStackBytes);
+    errno = error;
     if (middle_ < 0)
-        throw SysError(fmt::format("cannot start {}", what), "fork")
+        throw SysError(fmt::format("cannot start {}", what), "clone")
             .hint("raise the limit on processes (ulimit -u)");
-    if (middle_ > 0) return;
-    const pid_t pid = ::fork();
-    if (pid == 0) body();
-    ::_exit(pid > 0 ? 0 : 1);  // who waits for the new process sees its descriptors close
 }
 
 DetachedFork::DetachedFork(DetachedFork&& other) noexcept

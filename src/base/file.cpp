@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -19,12 +20,13 @@ namespace slipway {
 
 std::string read_all(int fd, const std::string& subject, uint64_t limit_bytes) {
     std::string text;
-    std::vector<char> buffer(64 << 10);
-    while (const size_t n = sys::read(fd, buffer.data(), buffer.size(), subject)) {
+    constexpr size_t kBufferBytes = 64 << 10;
+    const auto buffer = std::make_unique_for_overwrite<char[]>(kBufferBytes);  // touched as needed
+    while (const size_t n = sys::read(fd, buffer.get(), kBufferBytes, subject)) {
         if (text.size() + n > limit_bytes)
             throw Error(ErrorKind::io,
                         fmt::format("{} is larger than {} bytes", quoted(subject), limit_bytes));
-        text.append(buffer.data(), n);
+        text.append(buffer.get(), n);
     }
     return text;
 }

@@ -12,6 +12,8 @@
 
 #include "slipway/base/error.hpp"
 #include "slipway/base/file.hpp"
+#include "slipway/base/full_program.hpp"
+#include "slipway/base/log.hpp"
 #include "slipway/base/sys.hpp"
 
 namespace slipway {
@@ -49,6 +51,20 @@ std::optional<Fields> find_line(std::string_view text, uint32_t id) {
     return std::nullopt;
 }
 
+/// The starter cannot load them: it goes on as the full program, or, where somebody copied it alone,
+/// without them.
+bool can_ask_name_services() {
+    static bool missing = false;
+    try {
+        if (!missing) need_full_program();
+    } catch (const Error& error) {
+        if (error.kind() != ErrorKind::not_found) throw;
+        log::warning("the site's name services are not asked: {}", error.message());
+        missing = true;
+    }
+    return !missing;
+}
+
 }  // namespace
 
 std::optional<UserEntry> find_user(uint32_t uid) {
@@ -56,6 +72,7 @@ std::optional<UserEntry> find_user(uint32_t uid) {
     if (const auto fields = find_line(text, uid))
         return UserEntry{std::string((*fields)[0]), std::string((*fields)[5]),
                          std::string((*fields)[6])};
+    if (!can_ask_name_services()) return std::nullopt;
     const passwd* entry = ::getpwuid(uid);
     if (entry == nullptr) return std::nullopt;
     return UserEntry{entry->pw_name, entry->pw_dir == nullptr ? "" : entry->pw_dir,
@@ -65,6 +82,7 @@ std::optional<UserEntry> find_user(uint32_t uid) {
 std::optional<std::string> find_group(uint32_t gid) {
     const std::string text = text_of("/etc/group");
     if (const auto fields = find_line(text, gid)) return std::string((*fields)[0]);
+    if (!can_ask_name_services()) return std::nullopt;
     const group* entry = ::getgrgid(gid);
     if (entry == nullptr) return std::nullopt;
     return std::string(entry->gr_name);

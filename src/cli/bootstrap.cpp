@@ -1,5 +1,6 @@
 // slipway bootstrap: a base image from the distribution's own packages.
 // Must not: know how packages are unpacked.
+#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "command.hpp"

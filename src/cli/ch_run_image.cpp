@@ -1,7 +1,6 @@
 // What ch-run takes from an image: where it lies, its command, its recorded environment.
 // Must not: mount or run it.
 #include <fmt/core.h>
-#include <pwd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include "slipway/base/log.hpp"
 #include "slipway/base/path.hpp"
 #include "slipway/base/sys.hpp"
+#include "slipway/base/users.hpp"
 #include "slipway/image/inside.hpp"
 
 namespace slipway::cli {
@@ -101,7 +101,7 @@ std::string home_inside(const ChRequest& request, const image::RunnableImage& im
 }  // namespace
 
 std::string ch_user_name() {
-    if (const passwd* entry = ::getpwuid(::geteuid()); entry != nullptr) return entry->pw_name;
+    if (const auto user = find_user(::geteuid())) return user->name;
     const char* name = std::getenv("USER");
     return name != nullptr && *name != '\0' ? name : "user";
 }

@@ -1,7 +1,6 @@
 // What the subcommands have in common: each file sets up one, and runs it when it was chosen.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -10,6 +9,10 @@
 #include "slipway/base/error.hpp"
 #include "slipway/runtime/configuration.hpp"
 #include "slipway/runtime/run.hpp"
+
+namespace CLI {
+class App;
+}
 
 namespace slipway::cli {
 
@@ -34,8 +37,8 @@ void add_instance(CLI::App& app, Action& action);
 
 /// Take note of the words after the program's name, once, before anything is declared.
 void note_words(int argc, char* argv[]);
-/// True if one of an option's names ("-b,--bind", "!--no-x", "--stage{auto}") may be among the words
-/// typed before a "--", or all options are needed because help is asked for.
+/// True if one of an option's names ("-b,--bind", "!--no-x", "--stage{auto}") may be among the
+/// words typed before a "--", or all options are needed because help is asked for.
 bool was_typed(std::string_view names);
 
 /// Give each value of a repeatable option its origin: "--bind, argument 2".

@@ -2,6 +2,7 @@
 // Must not: know the formats.
 #include "slipway/image/convert.hpp"
 
+#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "command.hpp"

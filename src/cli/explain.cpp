@@ -1,5 +1,6 @@
 // slipway explain: what `slipway run` with the same options would do, and why.
 // Must not: run anything.
+#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "command.hpp"

@@ -1,5 +1,6 @@
 // slipway gc: delete what no stored image needs: cached build steps, packages, squashfs files.
 // Must not: know how the store lies on disk.
+#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "command.hpp"

@@ -2,6 +2,7 @@
 // Must not: know how the store lies on disk.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 

@@ -2,6 +2,7 @@
 // Must not: change anything.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "command.hpp"

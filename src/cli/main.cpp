@@ -1,142 +1,26 @@
-// slipway: the command line. Parses, runs the chosen subcommand, prints errors and chooses the exit
-// status. Must not: do any work of a room itself.
-#include <fmt/format.h>
+// The full program: every subcommand. The starter (starter.cpp) starts it.
+// Must not: do more than to list them.
+#include "program.hpp"
 
-#include <cctype>
-#include <cstdlib>
-#include <exception>
-#include <string_view>
-
-#include "ch_run.hpp"
-#include "command.hpp"
-#include "slipway/base/error.hpp"
-#include "slipway/base/log.hpp"
-#include "slipway/base/path.hpp"
-#include "slipway/base/sys.hpp"
-
-namespace slipway::cli {
 namespace {
 
-/// The rank's number as the launcher gave it, for messages.
-void tag_messages_with_rank() {
-    for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
-        if (const char* rank = std::getenv(name)) {
-            log::set_tag(fmt::format("rank {}", rank));
-            return;
-        }
-}
-
-void set_verbosity(int verbose, int quiet) {
-    const int level = static_cast<int>(log::Level::info) + verbose - quiet;
-    const int lowest = static_cast<int>(log::Level::error);
-    const int highest = static_cast<int>(log::Level::debug);
-    log::set_level(static_cast<log::Level>(std::clamp(level, lowest, highest)));
-}
-
-/// CLI11's wording as ours: lower case; a misspelt subcommand is named.
-Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
-    const auto chosen = app.get_subcommands();
-    const auto left = app.remaining();
-    if (chosen.empty() && !left.empty())
-        return Error(ErrorKind::usage,
-                     fmt::format("there is no {} {}",
-                                 left[0].starts_with('-') ? "option" : "subcommand",
-                                 slipway::quoted(left[0])))
-            .hint("slipway --help");
-    std::string text = error.what();
-    if (text.size() > 1 && std::isupper(static_cast<unsigned char>(text[1])) == 0)
-        text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
-    const std::string of = chosen.empty() ? "slipway" : "slipway " + chosen[0]->get_name();
-    return Error(ErrorKind::usage, text).hint(of + " --help");
-}
-
-struct Subcommand {
-    std::string_view name;
-    void (*add)(CLI::App&, Action&);
+constexpr slipway::cli::Subcommand kSubcommands[] = {
+    {"run", slipway::cli::add_run},
+    {"shell", slipway::cli::add_shell},
+    {"explain", slipway::cli::add_explain},
+    {"build", slipway::cli::add_build},
+    {"bootstrap", slipway::cli::add_bootstrap},
+    {"convert", slipway::cli::add_convert},
+    {"pull", slipway::cli::add_pull},
+    {"push", slipway::cli::add_push},
+    {"images", slipway::cli::add_images},
+    {"inspect", slipway::cli::add_inspect},
+    {"rmi", slipway::cli::add_rmi},
+    {"gc", slipway::cli::add_gc},
+    {"instance", slipway::cli::add_instance},
+    {"doctor", slipway::cli::add_doctor},
 };
-constexpr Subcommand kSubcommands[] = {
-    {"run", add_run},
-    {"shell", add_shell},
-    {"explain", add_explain},
-    {"build", add_build},
-    {"bootstrap", add_bootstrap},
-    {"convert", add_convert},
-    {"pull", add_pull},
-    {"push", add_push},
-    {"images", add_images},
-    {"inspect", add_inspect},
-    {"rmi", add_rmi},
-    {"gc", add_gc},
-    {"instance", add_instance},
-    {"doctor", add_doctor},
-};
-
-/// Add the subcommand that the first word names, and no other: declaring the options of all takes
-/// longer than to enter a container. Where no word names one, all are needed, for the help.
-void add_subcommands(CLI::App& app, Action& action, int argc, char* argv[]) {
-    int first = 1;
-    bool help = false;
-    for (; first < argc && argv[first][0] == '-'; ++first)
-        help = help || std::string_view(argv[first]) == "-h" ||
-               std::string_view(argv[first]).starts_with("--help");
-    if (first < argc && !help)
-        for (const auto& row : kSubcommands)
-            if (row.name == argv[first]) return row.add(app, action);
-    for (const auto& row : kSubcommands) row.add(app, action);
-}
-
-int parse_and_run(int argc, char* argv[]) {
-    CLI::App app{
-        "Slipway builds AI container images without privilege and launches them on clusters.",
-        "slipway"};
-    app.set_version_flag("-V,--version", std::string("slipway ") + SLIPWAY_VERSION);
-    app.require_subcommand(1);
-    app.fallthrough(false);
-    int verbose = 0;
-    int quiet = 0;
-    app.add_flag("-v,--verbose", verbose, "say more (twice: everything)");
-    app.add_flag("-q,--quiet", quiet, "say less (once: warnings and errors; twice: errors)");
-    Action action;
-    note_words(argc, argv);
-    add_subcommands(app, action, argc, argv);
-    app.parse_complete_callback([&] { set_verbosity(verbose, quiet); });
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::ParseError& error) {
-        if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success))
-            return app.exit(error);
-        throw usage_error(app, error);
-    }
-    set_verbosity(verbose, quiet);
-    return action();
-}
-
-int report(const Error& error) {
-    print_error(error);
-    return error.exit_status();
-}
 
 }  // namespace
-}  // namespace slipway::cli
 
-int main(int argc, char* argv[]) {
-    using slipway::Error;
-    slipway::sys::hold_standard_descriptors();
-    slipway::cli::tag_messages_with_rank();
-    int status = slipway::kExitOwnFailure;
-    try {
-        if (argc > 0 && slipway::base_name(argv[0]) == "ch-run")
-            status = slipway::cli::ch_run({argv + 1, argv + argc});
-        else
-            status = slipway::cli::parse_and_run(argc, argv);
-        slipway::log::repeat_warnings();
-    } catch (const Error& error) {
-        slipway::log::repeat_warnings();
-        status = slipway::cli::report(error);
-    } catch (const std::bad_alloc&) {
-        status = slipway::cli::report(Error(slipway::ErrorKind::internal, "out of memory"));
-    } catch (const std::exception& error) {
-        status = slipway::cli::report(Error(slipway::ErrorKind::internal, error.what()));
-    }
-    return status;
-}
+int main(int argc, char* argv[]) { return slipway::cli::run_program(kSubcommands, argc, argv); }

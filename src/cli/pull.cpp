@@ -2,6 +2,7 @@
 // Must not: know how registries talk.
 #include <fmt/core.h>
 
+#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "command.hpp"

@@ -1,5 +1,6 @@
 // slipway rmi: take images out of the store.
 // Must not: know how the store lies on disk.
+#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "command.hpp"

@@ -1,5 +1,6 @@
 // slipway run: a command in an image, without privilege.
 // Must not: decide what is mounted or set; that is the runtime's plan.
+#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "command.hpp"
@@ -30,7 +31,8 @@ void add_run(CLI::App& app, Action& action) {
     command->footer(
         "slipway run [OPTIONS] IMAGE [--] [COMMAND...]\n"
         "IMAGE is a directory, FILE.sqfs, FILE.sif, oci:DIR[:TAG], docker-archive:FILE[:REF], "
-        "docker://REF, a stored name, or / (the host).\nCOMMAND takes the place of the image's CMD; its ENTRYPOINT comes first. "
+        "docker://REF, a stored name, or / (the host).\nCOMMAND takes the place of the image's "
+        "CMD; its ENTRYPOINT comes first. "
         "The exit status is the command's own.");
     add_run_options(*command, options->flags);
     auto* dry_run =

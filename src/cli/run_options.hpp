@@ -1,11 +1,14 @@
 // The options of every subcommand that runs something in an image: run, shell, explain, instance.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
 #include "slipway/runtime/run.hpp"
+
+namespace CLI {
+class App;
+}
 
 namespace slipway::cli {
 

@@ -1,5 +1,6 @@
 // slipway shell: a shell of the image, for a terminal or a script on standard input.
 // Must not: choose the shell; the runtime does, once it sees the image.
+#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "command.hpp"

@@ -5,6 +5,7 @@
 #include "oci_model.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/file.hpp"
+#include "slipway/base/full_program.hpp"
 #include "slipway/base/log.hpp"
 #include "slipway/base/path.hpp"
 #include "slipway/base/sys.hpp"
@@ -34,6 +35,7 @@ std::string squashfs_of(const OciImage& image, const ImageRef& ref, const Store&
     std::string path = join_path(store.directory(), name);
     auto made = [&] { return sys::stat_if_exists(AT_FDCWD, path).has_value(); };
     if (made()) return path;
+    need_full_program();
     FileLock lock(join_path(store.subdirectory("locks"), "squashfs-" + image.config_digest.hex()),
                   FileLock::Mode::exclusive, kConvertTimeout);
     if (made()) return path;
@@ -90,6 +92,8 @@ RunnableImage make_runnable(const ImageRef& ref, const std::string& store_direct
             break;
         }
         default: {
+            if (ref.kind == RefKind::registry || ref.kind == RefKind::docker_archive)
+                need_full_program();
             const Store store = Store::open(store_directory);
             OciImage image = open_layered(ref, store);
             runnable.kind = RunnableImage::Kind::squashfs;

@@ -6,11 +6,13 @@
 #include <fmt/core.h>
 
 #include "slipway/base/error.hpp"
+#include "slipway/base/full_program.hpp"
 
 namespace slipway::image {
 
 SharedLibrary::SharedLibrary(std::initializer_list<const char*> names, LibraryHelp help)
     : help_(std::move(help)) {
+    need_full_program();
     std::string reason;
     for (const char* name : names) {
         handle_ = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);

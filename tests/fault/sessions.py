@@ -99,12 +99,12 @@ class Sessions(SlipwayTest):
 
     def test_inside_a_container(self):
         # The outer ranks share a session, and so do the inner ones: they have one parent.
-        options = ("-b", program() + ":/opt/slipway", "-b", self.image + ":/opt/image.sqfs",
+        options = ("-b", os.path.dirname(os.path.dirname(program())) + ":/opt/slipway", "-b", self.image + ":/opt/image.sqfs",
                    "-b", "/usr/lib:/opt/lib", "--env", "LD_LIBRARY_PATH=/opt/lib:/opt/lib/" + os.uname().machine + "-linux-gnu")
         for path in ("opt/slipway", "opt/image.sqfs", "opt/lib"):
             self.assertFalse(os.path.exists(os.path.join(self.root, path)))
         for count in SIZES:
-            ranks = [self.start("/opt/slipway", "run", "/opt/image.sqfs", "--", "true", options=options)
+            ranks = [self.start("/opt/slipway/bin/slipway", "run", "/opt/image.sqfs", "--", "true", options=options)
                      for _ in range(count)]
             self.assert_all_fine(self.finish(ranks), count)
 
