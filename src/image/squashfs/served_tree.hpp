@@ -19,6 +19,7 @@
 
 namespace slipway::image::squashfs {
 
+inline constexpr double kForever = 86400.0 * 3650;  // seconds: the tree never changes
 inline constexpr size_t kCacheBytes = 48u << 20;
 inline constexpr size_t kMostCursors = 256;
 inline constexpr int kMostWarnings = 3;
@@ -57,6 +58,15 @@ class Server {
             st.st_rdev = makedev((inode.device & 0xfff00) >> 8,
                                  (inode.device & 0xff) | ((inode.device >> 12) & 0xfff00));
         return st;
+    }
+
+    /// What FUSE is told of a name.
+    fuse_entry_param entry(const InodeInfo& inode) const {
+        fuse_entry_param entry = {};
+        entry.ino = node_of(inode.reference);
+        entry.attr = describe(inode);
+        entry.attr_timeout = entry.entry_timeout = kForever;
+        return entry;
     }
 
     /// Listings are read in pieces: the place where a reply ended is kept for the next request.
