@@ -93,7 +93,17 @@ std::vector<char> list_directory(Server& server, fuse_req_t request, const Inode
     if (next == 1 && reply.add("..", parent, S_IFDIR, 2, nullptr)) next = 2;
     if (next < 2) return reply.take();
 
-    DirectoryCursor cursor = server.cursor_at(directory, next - 2), before = cursor;
+    const auto shown = server.shown_in(directory);  // come first, so that all offsets are known
+    for (; next - 2 < shown.size(); ++next) {
+        const Server::Shown& point = *shown[next - 2];
+        const InodeInfo inode = server.inode(server.node_of(point.reference));
+        if (!reply.add(point.name.c_str(), inode.number, inode.mode, next + 1,
+                       plus ? &inode : nullptr))
+            return reply.take();
+    }
+
+    const uint64_t first = 2 + shown.size();
+    DirectoryCursor cursor = server.cursor_at(directory, next - first), before = cursor;
     DirectoryEntry entry;
     while (server.reader().next_entry(cursor, entry)) {
         if (!is_hidden(entry.name)) {
@@ -107,7 +117,7 @@ std::vector<char> list_directory(Server& server, fuse_req_t request, const Inode
         ++next;
         before = cursor;
     }
-    server.keep_cursor(directory, next - 2, before);
+    server.keep_cursor(directory, next - first, before);
     return reply.take();
 }
 

@@ -25,7 +25,7 @@ class Listings {
     std::mutex mutex_;
     std::array<uint64_t, 64> without_files_ = {};  // listed of late, node ids
     size_t next_ = 0;
-    unsigned left_ = 0;  // listings that will bring files' attributes
+    unsigned left_ = 2;  // listings that will bring files' attributes: a start looks at few
 };
 
 /// One reply, as large as it may be. `plus`: with attributes. The entries that the kernel will know

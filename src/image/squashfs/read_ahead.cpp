@@ -16,6 +16,7 @@ constexpr size_t kMostJobs = 256;
 constexpr uint64_t kFirstWindow = 2;          // blocks
 constexpr uint64_t kLargestWindow = 4 << 20;  // bytes
 constexpr uint64_t kBlocksOfJob = 2;          // so that several threads share a window
+constexpr uint64_t kMostExpected = 2 << 20;   // bytes of one file
 constexpr uint32_t kFragmentsAhead = 2;
 
 }  // namespace
@@ -41,9 +42,20 @@ uint64_t ReadAhead::parts(const InodeInfo& file) const {
     return reader_.block_count(file) + (file.fragment != kNone ? 1 : 0);
 }
 
-void ReadAhead::became_known(uint64_t node, const InodeInfo& file) {
-    if (!S_ISREG(file.mode) || file.fragment == kNone || file.size_bytes == 0) return;
+void ReadAhead::expect(uint64_t node) {
     const std::lock_guard lock(known_mutex_);
+    expected_.insert(node);
+}
+
+void ReadAhead::became_known(uint64_t node, const InodeInfo& file) {
+    if (!S_ISREG(file.mode) || file.size_bytes == 0) return;
+    const std::lock_guard lock(known_mutex_);
+    if (expected_.erase(node) > 0) {
+        const uint64_t most = std::max(kFirstWindow, kMostExpected / reader_.super().block_size);
+        submit({node, file, 0, std::min(parts(file), most), {}});
+        return;
+    }
+    if (file.fragment == kNone) return;
     if (known_ >= kMostKnown) {
         tails_.clear();
         known_ = 0;

@@ -7,6 +7,7 @@
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <unordered_map>
 #include <vector>
@@ -32,6 +33,8 @@ class ReadAhead {
 
     /// Store nothing more. Pre: whatever is being stored can come to its end: the device has ended.
     void stop();
+    /// This file will be read from its beginning to its end, as soon as the kernel knows it.
+    void expect(uint64_t node);
     /// The kernel has been told of this file: from now on it takes its pages.
     void became_known(uint64_t node, const InodeInfo& file);
     /// A READ has come, and is not answered yet.
@@ -79,6 +82,7 @@ class ReadAhead {
     std::mutex known_mutex_;
     size_t known_ = 0;
     std::unordered_map<uint32_t, std::vector<uint64_t>> tails_;  // by fragment block
+    std::set<uint64_t> expected_;
 };
 
 }  // namespace slipway::image::squashfs

@@ -29,6 +29,7 @@ using squashfs::kForever;
 using squashfs::Piece;
 
 constexpr size_t kLargestReply = 1u << 20;
+constexpr unsigned kListedByAWalk = 4;  // directories; a start lists one or two
 const uint8_t kZeros[kLargestReply] = {};
 
 /// What the handlers work with.
@@ -53,6 +54,7 @@ struct Serving {
     squashfs::Server tree;
     squashfs::Listings listings;
     std::atomic<bool> listed_with_files{false};
+    std::atomic<unsigned> listed{0};  ///< directories
     fuse_session* session = nullptr;
     squashfs::ReadAhead ahead;
 };
@@ -107,18 +109,12 @@ void op_lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
         }
         fuse_entry_param entry = {};
         entry.entry_timeout = kForever;  // of an absent name too
-        InodeInfo inode;
-        if (const auto found = server.reader().lookup(directory, name)) {
-            inode = server.reader().inode(found->reference);
-            if ((inode.mode & S_IFMT) != found->mode)
-                throw squashfs::damaged(server.reader().subject(),
-                                        "a directory names a file of another type");
-            entry = server.entry(inode);
-        }
+        const auto inode = server.lookup(directory, name);
+        if (inode) entry = server.entry(*inode);
         fuse_reply_entry(request, &entry);
-        if (entry.ino == 0 || S_ISDIR(inode.mode)) return;
+        if (!inode || S_ISDIR(inode->mode)) return;
         serving.listings.file_was_looked_up(parent);
-        afterwards([&] { serving.ahead.became_known(entry.ino, inode); });
+        afterwards([&] { serving.ahead.became_known(entry.ino, *inode); });
     });
 }
 
@@ -154,6 +150,7 @@ void list(fuse_req_t request, fuse_ino_t node, size_t size, off_t offset, bool p
             fuse_reply_err(request, ENOTDIR);
             return;
         }
+        if (offset == 0 && ++serving.listed == kListedByAWalk) server.reader().read_tables_ahead();
         if (offset == 0) serving.listed_with_files = serving.listings.wants_files(node);
         std::vector<std::pair<uint64_t, InodeInfo>> known;
         const std::vector<char> reply = squashfs::list_directory(
@@ -346,8 +343,10 @@ SquashfsServer::Impl::Impl(SquashfsServerOptions options)
     serving_.session = session_.get();
     if (options_.programs_ahead.empty() && options_.files_ahead.empty()) return;
     ahead_ = std::thread([this] {
-        squashfs::read_start_files(serving_.tree.reader(), options_.programs_ahead, options_.files_ahead,
-                                   stop_);
+        squashfs::read_start_files(serving_.tree.reader(), options_.programs_ahead,
+                                   options_.files_ahead, stop_, [this](const InodeInfo& file) {
+                                       serving_.ahead.expect(serving_.tree.node_of(file.reference));
+                                   });
     });
 }
 
