@@ -71,6 +71,23 @@ bool is_served(const MountStep& step) {
            step.kind == MountStep::Kind::data_squashfs;
 }
 
+/// What the plan mounts, and would make a place for. What cannot be looked at is not there either
+/// when it is to be mounted, and is told then.
+std::vector<image::SquashfsServerOptions::MountPoint> missing_mount_points(const RunPlan& plan) {
+    std::vector<image::SquashfsServerOptions::MountPoint> points;
+    for (const MountStep& step : plan.mounts) {
+        if (step.if_missing != MountStep::IfMissing::create) continue;
+        bool directory = step.kind != MountStep::Kind::file;
+        if (step.kind == MountStep::Kind::bind) {
+            const auto status = sys::stat_if_exists(AT_FDCWD, step.source);
+            if (!status) continue;
+            directory = S_ISDIR(status->st_mode);
+        }
+        points.push_back({step.destination, directory});
+    }
+    return points;
+}
+
 image::SquashfsServerOptions server_options(const Service& service, size_t index) {
     const size_t number = service.files[index].step;
     const MountStep& step = service.plan.mounts[number];
@@ -86,6 +103,7 @@ image::SquashfsServerOptions server_options(const Service& service, size_t index
         StartFiles start = files_of_start(service.plan);
         options.programs_ahead = std::move(start.programs);
         options.files_ahead = std::move(start.files);
+        options.mount_points = missing_mount_points(service.plan);
     }
     return options;
 }

@@ -1,4 +1,5 @@
-"""How each program that starts containers is called in the start-up benchmark, in the way that is fastest for it.
+"""How each program that starts containers or serves an image is called in the benchmarks, in the way that is fastest
+for it.
 
 Must not: wrap a peer in anything that its figure would then contain.
 """
@@ -36,6 +37,25 @@ def without_hybrid_cgroups():
         return []
     hide = "mount -t tmpfs tmpfs /sys/fs/cgroup; exec setpriv --inh-caps=-all --ambient-caps=-all -- \"$@\""
     return [bench.need("unshare"), "--map-current-user", "--keep-caps", "--mount", "/bin/sh", "-ec", hide, "sh"]
+
+
+def as_user(name, start):
+    """The words that run a command as an ordinary user without capabilities, for a benchmark that runs as root."""
+    drop = [bench.need("setpriv"), f"--reuid={name}", f"--regid={name}", "--init-groups", "--inh-caps=-all",
+            "--bounding-set=-all"]
+    # What mounts as root does that before; it has "AS USER" where the command begins to be the user's.
+    words = start.before + start.argv
+    if AS_USER in words:
+        at = words.index(AS_USER)
+        return words[:at] + drop + words[at + 1:]
+    return drop + ["--", "/usr/bin/env", f"HOME={os.path.expanduser('~' + name)}", f"USER={name}"] + words
+
+
+AS_USER = "--as-the-user--"
+# Mount with the words up to "--", below $1; run the rest with that as its root and the host's /dev, /proc and /tmp.
+IN_MOUNT = """place=$1; shift; while [ "$1" != -- ]; do mount="$mount '$1'"; shift; done; shift; eval "$mount"
+for name in dev proc tmp; do mount --rbind /$name "$place/$name"; done
+"$@"; status=$?; umount -l "$place"; exit $status"""
 
 
 class Peers:
@@ -119,6 +139,38 @@ class Peers:
             subprocess.run([self.new("apptainer"), "--silent", "build", file, self.root], check=True,
                            env={**os.environ, **self.apptainer_env})
         return file
+
+    def mounted(self, mount, command):
+        """A file system that `mount` mounts on a directory, as the root of a command, in namespaces of its own."""
+        place = os.path.join(self.work, "mounted")
+        os.makedirs(place, exist_ok=True)
+        chroot = [bench.need("chroot"), place, *command]
+        namespaces = [bench.need("unshare"), "-Urm"]
+        return Start([*namespaces, "/bin/sh", "-ec", IN_MOUNT, "sh", place, *mount, place, "--", *chroot])
+
+    def kernel(self, command):
+        """The kernel's squashfs; only root may mount it, the command is the user's."""
+        place = os.path.join(self.work, "mounted")
+        os.makedirs(place, exist_ok=True)
+        mount = [bench.need("mount"), "-t", "squashfs", "-o", "ro,loop", self.squashfs, place]
+        return Start([bench.need("unshare"), "-m", "/bin/sh", "-ec", IN_MOUNT, "sh", place, *mount, "--", AS_USER,
+                      "--", bench.need("unshare"), "-Ur", bench.need("chroot"), place, *command])
+
+    def starters(self, command):
+        """{name: Start} of what starts a container from the squashfs file."""
+        return {"ch-run (host)": self.ch_run_old(self.squashfs, command),
+                "ch-run (sid)": self.ch_run_new(self.squashfs, command),
+                "apptainer (sid)": self.apptainer(self.squashfs, command),
+                "slipway": self.slipway(self.squashfs, command)}
+
+    def readers(self, command):
+        """{name: Start} of what serves the squashfs file, the kernel where this is root, and the directory."""
+        told = {"directory (native)": self.mounted([bench.need("mount"), "--bind", self.root], command)}
+        if os.geteuid() == 0:
+            told["kernel squashfs"] = self.kernel(command)
+        told["squashfuse_ll (host)"] = self.mounted([bench.need("squashfuse_ll"), self.squashfs], command)
+        told["squashfuse_ll (sid)"] = self.mounted([self.new("squashfuse_ll"), self.squashfs], command)
+        return told | {name: start for name, start in self.starters(command).items() if name != "ch-run (host)"}
 
     def slipway(self, image, command, *options):
         return Start([os.path.abspath(bench.SLIPWAY), "run", *options, image, "--", *command])

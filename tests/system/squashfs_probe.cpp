@@ -119,13 +119,33 @@ int become_command(int socket, const std::string& mountpoint, std::vector<std::s
     throw SysError("cannot run " + command.at(0), "execvp");
 }
 
-/// serve [--show-uid N] [--threads N] IMAGE MOUNTPOINT COMMAND...
+/// The most memory that this process has had, KiB.
+void write_peak(const std::string& file) {
+    const std::string status = read_file("/proc/self/status");
+    const size_t at = status.find("VmHWM:") + 6;
+    write_file_atomic(file, status.substr(at, status.find('k', at) - at));
+}
+
+/// serve [OPTION VALUE]... IMAGE MOUNTPOINT COMMAND...
 int serve_image(Words& words) {
     SquashfsServerOptions options;
-    if (const auto uid = words.option("--show-uid"))
-        options.show_uid = options.show_gid = static_cast<uint32_t>(std::stoul(*uid));
-    if (const auto threads = words.option("--threads"))
-        options.threads = static_cast<unsigned>(std::stoul(*threads));
+    std::string peak;
+    while (words.more() && words.words[words.next].starts_with("--")) {
+        if (const auto uid = words.option("--show-uid"))
+            options.show_uid = options.show_gid = static_cast<uint32_t>(std::stoul(*uid));
+        else if (const auto threads = words.option("--threads"))
+            options.threads = static_cast<unsigned>(std::stoul(*threads));
+        else if (const auto file = words.option("--shown-file"))
+            options.mount_points.push_back({*file, false});
+        else if (const auto directory = words.option("--shown-directory"))
+            options.mount_points.push_back({*directory, true});
+        else if (const auto program = words.option("--start"))
+            options.programs_ahead.push_back(*program);
+        else if (const auto output = words.option("--peak"))
+            peak = *output;
+        else
+            throw Error(ErrorKind::usage, "squashfs_probe: unknown option " + words.take());
+    }
     options.subject = words.take();
     const std::string mountpoint = words.take();
     const std::vector<std::string> command(words.words.begin() + words.next, words.words.end());
@@ -147,6 +167,7 @@ int serve_image(Words& words) {
         received.clear();  // whoever waits in the mount gets ENOTCONN
         throw;
     }
+    if (!peak.empty()) write_peak(peak);
     if (failure != 0) fmt::print(stderr, "served until: {}\n", std::strerror(failure));
     return wait_forked(child).shell_code();
 }

@@ -89,6 +89,13 @@ struct SquashfsServerOptions {
     std::optional<uint32_t> show_uid;
     std::optional<uint32_t> show_gid;
     unsigned threads = 2;
+    /// Shown as empty files and directories where the image has nothing and their parents are
+    /// directories of the image: what is to be mounted there needs no other place.
+    struct MountPoint {
+        std::string path;  ///< absolute; links are followed inside
+        bool directory = false;
+    };
+    std::vector<MountPoint> mount_points;
     /// What will be asked for first, read ahead of the requests: the first of these programs that
     /// is there, with its interpreter and libraries, and these files. At most 8 MiB.
     std::vector<std::string> programs_ahead, files_ahead;
@@ -105,7 +112,8 @@ class SquashfsServer {
     ~SquashfsServer();
     /// Serve until the file system is unmounted or its last mount namespace has ended; the calling
     /// process must not itself be in one that holds the mount. Pre: /dev/fuse is mounted. Installs
-    /// no signal handlers. Keeps at most 64 MiB of decompressed metadata and 48 MiB of data blocks.
+    /// no signal handlers. Keeps at most 64 MiB of decompressed metadata and 48 MiB of data blocks,
+    /// and 16 MiB of what it knows of the kernel's files.
     /// A damaged image gives EIO inside. Returns 0, or an errno of /dev/fuse.
     int serve();
 

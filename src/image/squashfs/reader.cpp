@@ -45,7 +45,8 @@ ImageReader::ImageReader(const ImageFile& file, const std::string& subject, size
       subject_(subject),
       super_(read_superblock(file, subject)),
       metadata_(file_, subject_, super_),
-      blocks_(cache_bytes) {
+      blocks_(cache_bytes),
+      disk_ahead_(file_) {
     load_ids();
     load_xattr_ids();
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "block_cache.hpp"
+#include "disk_ahead.hpp"
 #include "metadata.hpp"
 #include "superblock.hpp"
 
@@ -74,6 +75,10 @@ class ImageReader {
     /// where it leads, which is the last. Empty if nothing is there, or more than 40 links are.
     std::vector<InodeInfo> resolve(std::string_view path) const;
 
+    /// Have the tables of inodes and names read from the disk at once, up to 16 MiB: they will all be
+    /// wanted.
+    void read_tables_ahead() const;
+
     bool has_xattrs() const { return xattr_ids_ > 0; }
     std::map<std::string, std::string> xattrs(const InodeInfo& inode) const;
 
@@ -107,6 +112,7 @@ class ImageReader {
     Superblock super_;
     mutable Metadata metadata_;
     mutable BlockCache blocks_;
+    mutable DiskAhead disk_ahead_;
     std::vector<uint32_t> ids_;
     std::vector<uint64_t> fragment_index_, xattr_index_;
     uint64_t xattr_start_ = 0;

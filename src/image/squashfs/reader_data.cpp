@@ -15,6 +15,7 @@ constexpr uint32_t kStoredAsIs = 1u << 24;
 constexpr uint32_t kNone = 0xffffffff;
 constexpr size_t kMapStep = 2048;  // blocks between two known places of a large file
 constexpr size_t kMostMaps = 256;
+constexpr uint64_t kMostTablesAhead = 16 << 20;
 constexpr size_t kLargestXattr = 65536;  // XATTR_SIZE_MAX and XATTR_LIST_MAX of the kernel
 constexpr uint32_t kMostXattrs = 65536 / 8;
 constexpr uint16_t kElsewhere = 256;
@@ -141,6 +142,7 @@ BlockPtr ImageReader::block(const BlockPlace& place, size_t at_least_bytes) cons
         size > super_.bytes_used - place.position)
         throw damaged(subject_, fmt::format("bad data block at {}", place.position));
     BlockPtr found = blocks_.get(place.position, [&] {
+        disk_ahead_.will_read(place.position, size, super_.bytes_used);
         auto loaded = std::make_shared<Block>();
         loaded->data.reset(new uint8_t[super_.block_size]);
         if (place.word & kStoredAsIs) {
@@ -162,6 +164,11 @@ BlockPtr ImageReader::block(const BlockPlace& place, size_t at_least_bytes) cons
     if (found->size_bytes < at_least_bytes)
         throw damaged(subject_, fmt::format("data block at {} is too short", place.position));
     return found;
+}
+
+void ImageReader::read_tables_ahead() const {
+    file_.read_ahead(super_.inode_table,
+                     std::min(super_.bytes_used - super_.inode_table, kMostTablesAhead));
 }
 
 uint64_t ImageReader::block_count(const InodeInfo& file) const {

@@ -15,10 +15,12 @@
 
 #include "reader.hpp"
 #include "slipway/base/log.hpp"
+#include "slipway/base/path.hpp"
 #include "slipway/image/squashfs.hpp"
 
 namespace slipway::image::squashfs {
 
+inline constexpr double kForever = 86400.0 * 3650;  // seconds: the tree never changes
 inline constexpr size_t kCacheBytes = 48u << 20;
 inline constexpr size_t kMostCursors = 256;
 inline constexpr int kMostWarnings = 3;
@@ -31,11 +33,13 @@ class Server {
           reader_({options.image_fd, options.image_offset_bytes}, options.subject, kCacheBytes) {
         if (!S_ISDIR(reader_.root().mode))
             throw damaged(options.subject, "its root is no directory");
+        for (const auto& point : options.mount_points) show_mount_point(point);
     }
 
     const ImageReader& reader() const { return reader_; }
 
     InodeInfo inode(fuse_ino_t node) const {
+        if (node >= kFirstShown) return shown_inode(node);
         return node == FUSE_ROOT_ID ? reader_.root() : reader_.inode(node - 2);
     }
     fuse_ino_t node_of(uint64_t reference) const {
@@ -57,6 +61,41 @@ class Server {
             st.st_rdev = makedev((inode.device & 0xfff00) >> 8,
                                  (inode.device & 0xff) | ((inode.device >> 12) & 0xfff00));
         return st;
+    }
+
+    /// What FUSE is told of a name.
+    fuse_entry_param entry(const InodeInfo& inode) const {
+        fuse_entry_param entry = {};
+        entry.ino = node_of(inode.reference);
+        entry.attr = describe(inode);
+        entry.attr_timeout = entry.entry_timeout = kForever;
+        return entry;
+    }
+
+    /// A mount point that is shown in a directory, though the image does not have it.
+    struct Shown {
+        uint64_t parent;  ///< reference
+        std::string name;
+        bool directory;
+        uint64_t reference;
+    };
+    std::vector<const Shown*> shown_in(const InodeInfo& directory) const {
+        std::vector<const Shown*> found;
+        for (const Shown& shown : shown_)
+            if (shown.parent == directory.reference) found.push_back(&shown);
+        return found;
+    }
+    /// A name's inode; std::nullopt where there is nothing.
+    std::optional<InodeInfo> lookup(const InodeInfo& directory, std::string_view name) const {
+        if (const auto entry = reader_.lookup(directory, name)) {
+            const InodeInfo inode = reader_.inode(entry->reference);
+            if ((inode.mode & S_IFMT) != entry->mode)
+                throw damaged(reader_.subject(), "a directory names a file of another type");
+            return inode;
+        }
+        for (const Shown* shown : shown_in(directory))
+            if (shown->name == name) return shown_inode(node_of(shown->reference));
+        return std::nullopt;
     }
 
     /// Listings are read in pieces: the place where a reply ended is kept for the next request.
@@ -83,8 +122,34 @@ class Server {
     }
 
  private:
+    static constexpr fuse_ino_t kFirstShown = 1ull << 62;  // references have 48 bits
+
+    InodeInfo shown_inode(fuse_ino_t node) const {
+        const size_t index = node - kFirstShown;
+        if (index >= shown_.size()) throw SysError(ENOENT, "there is no such node", "inode");
+        InodeInfo inode;
+        inode.reference = shown_[index].reference;
+        inode.mode = shown_[index].directory ? S_IFDIR | 0755 : S_IFREG | 0644;
+        inode.links = shown_[index].directory ? 2 : 1;
+        inode.number = static_cast<uint32_t>(reader_.super().inodes + 1 + index);
+        inode.parent_number = reader_.inode(shown_[index].parent).number;
+        return inode;
+    }
+    void show_mount_point(const SquashfsServerOptions::MountPoint& point) {
+        try {
+            const std::string name(base_name(point.path));
+            if (name.empty() || name == "." || name == "..") return;
+            const auto trail = reader_.resolve(parent_path(point.path));
+            if (trail.empty() || !S_ISDIR(trail.back().mode) || lookup(trail.back(), name)) return;
+            shown_.push_back({trail.back().reference, name, point.directory,
+                              kFirstShown + shown_.size() - 2});
+        } catch (const Error&) {  // damage: who looks there is told
+        }
+    }
+
     const SquashfsServerOptions& options_;
     ImageReader reader_;
+    std::vector<Shown> shown_;
     std::mutex cursors_mutex_;
     std::map<std::pair<uint64_t, uint64_t>, DirectoryCursor> cursors_;
     std::atomic<int> warnings_{0};

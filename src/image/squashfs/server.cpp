@@ -13,6 +13,8 @@
 #include <cstring>
 #include <thread>
 
+#include "listing.hpp"
+#include "read_ahead.hpp"
 #include "served_tree.hpp"
 #include "slipway/base/fd.hpp"
 #include "slipway/base/sys.hpp"
@@ -22,17 +24,44 @@
 namespace slipway::image {
 namespace {
 
-using squashfs::DirectoryCursor;
-using squashfs::DirectoryEntry;
 using squashfs::InodeInfo;
+using squashfs::kForever;
 using squashfs::Piece;
-using squashfs::Server;
 
-constexpr double kForever = 86400.0 * 3650;
 constexpr size_t kLargestReply = 1u << 20;
+constexpr unsigned kListedByAWalk = 4;  // directories; a start lists one or two
 const uint8_t kZeros[kLargestReply] = {};
 
-Server& server_of(fuse_req_t request) { return *static_cast<Server*>(fuse_req_userdata(request)); }
+/// What the handlers work with.
+struct Serving {
+    Serving(const SquashfsServerOptions& options)
+        : tree(options),
+          ahead(
+              tree.reader(), [this](uint64_t node) { return tree.inode(node); },
+              [this](uint64_t node, uint64_t offset, const uint8_t* data, size_t size) {
+                  store(node, offset, data, size);
+              },
+              options.threads) {}
+
+    void store(uint64_t node, uint64_t offset, const uint8_t* data, size_t size) {
+        fuse_bufvec bytes = FUSE_BUFVEC_INIT(size);
+        bytes.buf[0].mem = const_cast<uint8_t*>(data);
+        // A file that the kernel has forgotten, an end of the device: nothing to be done.
+        fuse_lowlevel_notify_store(session, node, static_cast<off_t>(offset), &bytes,
+                                   FUSE_BUF_NO_SPLICE);
+    }
+
+    squashfs::Server tree;
+    squashfs::Listings listings;
+    std::atomic<bool> listed_with_files{false};
+    std::atomic<unsigned> listed{0};  ///< directories
+    fuse_session* session = nullptr;
+    squashfs::ReadAhead ahead;
+};
+
+Serving& serving_of(fuse_req_t request) {
+    return *static_cast<Serving*>(fuse_req_userdata(request));
+}
 
 /// Run a handler; what it throws becomes the reply. Nothing may pass through libfuse's C code, and
 /// a handler replies as its last act, so that no request is answered twice.
@@ -40,38 +69,39 @@ template <typename Body>
 void answer(fuse_req_t request, Body&& body) {
     int failure = EIO;
     try {
-        body(server_of(request));
+        body(serving_of(request));
         return;
     } catch (const SysError& error) {
         failure = error.errno_value() > 0 ? error.errno_value() : EIO;
-        server_of(request).warn(error.what());
+        serving_of(request).tree.warn(error.what());
     } catch (const std::bad_alloc&) {
         failure = ENOMEM;
     } catch (const std::exception& error) {
-        server_of(request).warn(error.what());
+        serving_of(request).tree.warn(error.what());
     }
     fuse_reply_err(request, failure);
+}
+
+/// What a handler does when it has replied already.
+template <typename Body>
+void afterwards(Body&& body) {
+    try {
+        body();
+    } catch (const std::exception&) {  // no room for a guess
+    }
 }
 
 void op_init(void*, fuse_conn_info* connection) {
     const unsigned wanted = FUSE_CAP_ASYNC_READ | FUSE_CAP_PARALLEL_DIROPS |
                             FUSE_CAP_CACHE_SYMLINKS | FUSE_CAP_NO_OPEN_SUPPORT |
-                            FUSE_CAP_NO_OPENDIR_SUPPORT;
-    // Plain READDIR: most walks read no attributes, and those that do find them by LOOKUP once.
+                            FUSE_CAP_NO_OPENDIR_SUPPORT | FUSE_CAP_READDIRPLUS;
     connection->want = wanted & connection->capable;
     connection->time_gran = 1000000000;
 }
 
-fuse_entry_param entry_for(const Server& server, const InodeInfo& inode) {
-    fuse_entry_param entry = {};
-    entry.ino = server.node_of(inode.reference);
-    entry.attr = server.describe(inode);
-    entry.attr_timeout = entry.entry_timeout = kForever;
-    return entry;
-}
-
 void op_lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
-    answer(request, [&](Server& server) {
+    answer(request, [&](Serving& serving) {
+        squashfs::Server& server = serving.tree;
         const InodeInfo directory = server.inode(parent);
         if (!S_ISDIR(directory.mode)) {
             fuse_reply_err(request, ENOTDIR);
@@ -79,26 +109,26 @@ void op_lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
         }
         fuse_entry_param entry = {};
         entry.entry_timeout = kForever;  // of an absent name too
-        if (const auto found = server.reader().lookup(directory, name)) {
-            const InodeInfo inode = server.reader().inode(found->reference);
-            if ((inode.mode & S_IFMT) != found->mode)
-                throw squashfs::damaged(server.reader().subject(),
-                                        "a directory names a file of another type");
-            entry = entry_for(server, inode);
-        }
+        const auto inode = server.lookup(directory, name);
+        if (inode) entry = server.entry(*inode);
         fuse_reply_entry(request, &entry);
+        if (!inode || S_ISDIR(inode->mode)) return;
+        serving.listings.file_was_looked_up(parent);
+        afterwards([&] { serving.ahead.became_known(entry.ino, *inode); });
     });
 }
 
 void op_getattr(fuse_req_t request, fuse_ino_t node, fuse_file_info*) {
-    answer(request, [&](Server& server) {
+    answer(request, [&](Serving& serving) {
+        squashfs::Server& server = serving.tree;
         const struct stat st = server.describe(server.inode(node));
         fuse_reply_attr(request, &st, kForever);
     });
 }
 
 void op_readlink(fuse_req_t request, fuse_ino_t node) {
-    answer(request, [&](Server& server) {
+    answer(request, [&](Serving& serving) {
+        squashfs::Server& server = serving.tree;
         const InodeInfo inode = server.inode(node);
         if (!S_ISLNK(inode.mode)) {
             fuse_reply_err(request, EINVAL);
@@ -112,73 +142,61 @@ void op_readlink(fuse_req_t request, fuse_ino_t node) {
 /// ENOSYS: the kernel asks never again, and keeps the page cache across opens.
 void op_open(fuse_req_t request, fuse_ino_t, fuse_file_info*) { fuse_reply_err(request, ENOSYS); }
 
-void op_readdir(fuse_req_t request, fuse_ino_t node, size_t size, off_t offset, fuse_file_info*) {
-    answer(request, [&](Server& server) {
+void list(fuse_req_t request, fuse_ino_t node, size_t size, off_t offset, bool plus) {
+    answer(request, [&](Serving& serving) {
+        squashfs::Server& server = serving.tree;
         const InodeInfo directory = server.inode(node);
         if (!S_ISDIR(directory.mode)) {
             fuse_reply_err(request, ENOTDIR);
             return;
         }
-        std::vector<char> reply(std::min(size, kLargestReply));
-        size_t used = 0;
-        auto next = static_cast<uint64_t>(offset);  // 0 and 1 are the dots; entry i is i + 2
-        const auto add = [&](const char* name, uint32_t number, uint32_t mode) {
-            struct stat st = {};
-            st.st_ino = number;
-            st.st_mode = mode;
-            const size_t bytes =
-                fuse_add_direntry(request, reply.data() + used, reply.size() - used, name, &st,
-                                  static_cast<off_t>(next + 1));
-            if (bytes > reply.size() - used) return false;
-            used += bytes;
-            ++next;
-            return true;
-        };
-        bool room = true;
-        if (next == 0) room = add(".", directory.number, S_IFDIR);
-        if (room && next == 1)
-            room = add("..", node == FUSE_ROOT_ID ? directory.number : directory.parent_number,
-                       S_IFDIR);
-        if (room) {
-            DirectoryCursor cursor = server.cursor_at(directory, next - 2);
-            DirectoryCursor before = cursor;
-            DirectoryEntry entry;
-            while (room && server.reader().next_entry(cursor, entry)) {
-                // A name that no path can hold: hide it, the kernel would refuse the whole reply.
-                if (entry.name.find('/') != std::string::npos ||
-                    std::strlen(entry.name.c_str()) != entry.name.size())
-                    ++next;
-                else
-                    room = add(entry.name.c_str(), entry.number, entry.mode);
-                if (room) before = cursor;
-            }
-            if (!room) server.keep_cursor(directory, next - 2, before);
-        }
-        fuse_reply_buf(request, reply.data(), used);
+        if (offset == 0 && ++serving.listed == kListedByAWalk) server.reader().read_tables_ahead();
+        if (offset == 0) serving.listed_with_files = serving.listings.wants_files(node);
+        std::vector<std::pair<uint64_t, InodeInfo>> known;
+        const std::vector<char> reply = squashfs::list_directory(
+            server, request, directory, node, std::min(size, kLargestReply),
+            static_cast<uint64_t>(offset), plus, serving.listed_with_files, known);
+        fuse_reply_buf(request, reply.data(), reply.size());
+        afterwards([&] {
+            for (const auto& [file, inode] : known) serving.ahead.became_known(file, inode);
+        });
     });
 }
 
+void op_readdir(fuse_req_t request, fuse_ino_t node, size_t size, off_t offset, fuse_file_info*) {
+    list(request, node, size, offset, false);
+}
+void op_readdirplus(fuse_req_t request, fuse_ino_t node, size_t size, off_t offset,
+                    fuse_file_info*) {
+    list(request, node, size, offset, true);
+}
+
 void op_read(fuse_req_t request, fuse_ino_t node, size_t size, off_t offset, fuse_file_info*) {
-    answer(request, [&](Server& server) {
+    answer(request, [&](Serving& serving) {
+        squashfs::Server& server = serving.tree;
         const InodeInfo file = server.inode(node);
         if (!S_ISREG(file.mode)) {
             fuse_reply_err(request, S_ISDIR(file.mode) ? EISDIR : EINVAL);
             return;
         }
-        const std::vector<Piece> pieces = server.reader().read(file, static_cast<uint64_t>(offset),
-                                                               std::min(size, kLargestReply));
+        const auto from = static_cast<uint64_t>(offset);
+        serving.ahead.will_read(node, file, from, size);
+        const std::vector<Piece> pieces =
+            server.reader().read(file, from, std::min(size, kLargestReply));
         std::vector<iovec> parts;
         parts.reserve(pieces.size());
         for (const Piece& piece : pieces) {
-            const uint8_t* from = piece.block ? piece.block->data.get() + piece.offset : kZeros;
-            parts.push_back({const_cast<uint8_t*>(from), piece.size_bytes});
+            const uint8_t* bytes = piece.block ? piece.block->data.get() + piece.offset : kZeros;
+            parts.push_back({const_cast<uint8_t*>(bytes), piece.size_bytes});
         }
         fuse_reply_iov(request, parts.data(), static_cast<int>(parts.size()));
+        afterwards([&] { serving.ahead.was_read(node, file, from, size); });
     });
 }
 
 void op_getxattr(fuse_req_t request, fuse_ino_t node, const char* name, size_t size) {
-    answer(request, [&](Server& server) {
+    answer(request, [&](Serving& serving) {
+        squashfs::Server& server = serving.tree;
         if (!server.reader().has_xattrs()) {
             fuse_reply_err(request, ENOSYS);  // the kernel asks never again
             return;
@@ -197,7 +215,8 @@ void op_getxattr(fuse_req_t request, fuse_ino_t node, const char* name, size_t s
 }
 
 void op_listxattr(fuse_req_t request, fuse_ino_t node, size_t size) {
-    answer(request, [&](Server& server) {
+    answer(request, [&](Serving& serving) {
+        squashfs::Server& server = serving.tree;
         std::string names;
         for (const auto& [name, value] : server.reader().xattrs(server.inode(node)))
             names.append(name).push_back('\0');
@@ -211,7 +230,8 @@ void op_listxattr(fuse_req_t request, fuse_ino_t node, size_t size) {
 }
 
 void op_statfs(fuse_req_t request, fuse_ino_t) {
-    answer(request, [&](Server& server) {
+    answer(request, [&](Serving& serving) {
+        squashfs::Server& server = serving.tree;
         const auto& super = server.reader().super();
         struct statvfs st = {};
         st.f_bsize = st.f_frsize = super.block_size;
@@ -243,6 +263,7 @@ fuse_lowlevel_ops operations() {
     ops.open = op_open;
     ops.opendir = op_open;
     ops.readdir = op_readdir;
+    ops.readdirplus = op_readdirplus;
     ops.read = op_read;
     ops.getxattr = op_getxattr;
     ops.listxattr = op_listxattr;
@@ -272,11 +293,11 @@ struct SessionCloser {
 };
 using Session = std::unique_ptr<fuse_session, SessionCloser>;
 
-Session open_session(const fuse_lowlevel_ops& ops, Server& server, int fuse_fd) {
+Session open_session(const fuse_lowlevel_ops& ops, Serving& serving, int fuse_fd) {
     char program[] = "slipway";
     char* arguments[] = {program, nullptr};
     fuse_args args = FUSE_ARGS_INIT(1, arguments);
-    Session session(fuse_session_new(&args, &ops, sizeof ops, &server));
+    Session session(fuse_session_new(&args, &ops, sizeof ops, &serving));
     if (!session) throw Error(ErrorKind::internal, "libfuse made no session");
     // The session closes its descriptor; the caller keeps his.
     UniqueFd device(::fcntl(fuse_fd, F_DUPFD_CLOEXEC, 3));
@@ -302,12 +323,13 @@ class SquashfsServer::Impl {
     ~Impl() {
         stop_ = true;
         if (ahead_.joinable()) ahead_.join();
+        serving_.ahead.stop();  // it uses the session
     }
     int serve();
 
  private:
     const SquashfsServerOptions options_;
-    Server server_;
+    Serving serving_;
     const fuse_lowlevel_ops operations_ = operations();
     const Session session_;
     std::atomic<bool> stop_{false};
@@ -316,12 +338,15 @@ class SquashfsServer::Impl {
 
 SquashfsServer::Impl::Impl(SquashfsServerOptions options)
     : options_(std::move(options)),
-      server_(options_),
-      session_(open_session(operations_, server_, options_.fuse_fd)) {
+      serving_(options_),
+      session_(open_session(operations_, serving_, options_.fuse_fd)) {
+    serving_.session = session_.get();
     if (options_.programs_ahead.empty() && options_.files_ahead.empty()) return;
     ahead_ = std::thread([this] {
-        squashfs::read_start_files(server_.reader(), options_.programs_ahead, options_.files_ahead,
-                                   stop_);
+        squashfs::read_start_files(serving_.tree.reader(), options_.programs_ahead,
+                                   options_.files_ahead, stop_, [this](const InodeInfo& file) {
+                                       serving_.ahead.expect(serving_.tree.node_of(file.reference));
+                                   });
     });
 }
 

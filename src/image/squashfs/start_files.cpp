@@ -115,11 +115,13 @@ std::string script_interpreter(const std::string& head) {
 /// One reading ahead, with what is left of its allowance.
 class StartFiles {
  public:
-    StartFiles(const ImageReader& reader, const std::atomic<bool>& stop)
-        : reader_(reader), stop_(stop) {}
+    StartFiles(const ImageReader& reader, const std::atomic<bool>& stop,
+               const std::function<void(const InodeInfo&)>& found)
+        : reader_(reader), stop_(stop), found_(found) {}
 
     void add(const InodeInfo& file) {
         if (!seen_.insert(file.reference).second) return;
+        if (found_) found_(file);
         const uint64_t end = std::min({file.size_bytes, kMostAheadOfFile, kMostAhead - read_});
         for (uint64_t offset = 0; offset < end && !stop_; offset += kStep)
             reader_.read(file, offset, std::min(kStep, end - offset));
@@ -140,6 +142,7 @@ class StartFiles {
 
     const ImageReader& reader_;
     const std::atomic<bool>& stop_;
+    const std::function<void(const InodeInfo&)>& found_;
     uint64_t read_ = 0;
     std::set<uint64_t> seen_;
 };
@@ -189,8 +192,9 @@ void StartFiles::add_program(const std::vector<std::string>& programs) {
 }  // namespace
 
 uint64_t read_start_files(const ImageReader& reader, const std::vector<std::string>& programs,
-                          const std::vector<std::string>& files, const std::atomic<bool>& stop) {
-    StartFiles start(reader, stop);
+                          const std::vector<std::string>& files, const std::atomic<bool>& stop,
+                          const std::function<void(const InodeInfo&)>& found) {
+    StartFiles start(reader, stop, found);
     try {
         for (const auto& path : files) start.add(path);
         start.add_program(programs);

@@ -1,0 +1,183 @@
+// Guesses from READs what comes next, decompresses it on threads of its own and stores it.
+// Must not: answer a request, hold a lock while it stores, or report damage: who reads it is told.
+#include "read_ahead.hpp"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+
+namespace slipway::image::squashfs {
+namespace {
+
+constexpr uint32_t kNone = 0xffffffff;
+constexpr size_t kMostKnown = 1u << 20;  // files whose tails may be stored
+constexpr size_t kMostPatterns = 4096;
+constexpr size_t kMostJobs = 256;
+constexpr uint64_t kFirstWindow = 2;          // blocks
+constexpr uint64_t kLargestWindow = 4 << 20;  // bytes
+constexpr uint64_t kBlocksOfJob = 2;          // so that several threads share a window
+constexpr uint64_t kMostExpected = 2 << 20;   // bytes of one file
+constexpr uint32_t kFragmentsAhead = 2;
+
+}  // namespace
+
+ReadAhead::ReadAhead(const ImageReader& reader, Find find, Store store, unsigned threads)
+    : reader_(reader),
+      find_(std::move(find)),
+      store_(std::move(store)),
+      most_threads_(threads) {}
+
+void ReadAhead::stop() {
+    {
+        const std::lock_guard lock(mutex_);
+        stop_ = true;
+        jobs_.clear();
+    }
+    work_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
+}
+
+uint64_t ReadAhead::parts(const InodeInfo& file) const {
+    return reader_.block_count(file) + (file.fragment != kNone ? 1 : 0);
+}
+
+void ReadAhead::expect(uint64_t node) {
+    const std::lock_guard lock(known_mutex_);
+    expected_.insert(node);
+}
+
+void ReadAhead::became_known(uint64_t node, const InodeInfo& file) {
+    if (!S_ISREG(file.mode) || file.size_bytes == 0) return;
+    const std::lock_guard lock(known_mutex_);
+    if (expected_.erase(node) > 0) {
+        const uint64_t most = std::max(kFirstWindow, kMostExpected / reader_.super().block_size);
+        submit({node, file, 0, std::min(parts(file), most), {}});
+        return;
+    }
+    if (file.fragment == kNone) return;
+    if (known_ >= kMostKnown) {
+        tails_.clear();
+        known_ = 0;
+    }
+    tails_[file.fragment].push_back(node);
+    ++known_;
+}
+
+void ReadAhead::will_read(uint64_t node, const InodeInfo& file, uint64_t offset,
+                          size_t size_bytes) {
+    const uint64_t block = reader_.super().block_size, end = parts(file);
+    const uint64_t first = offset / block;
+    const uint64_t after = (std::min(offset + size_bytes, file.size_bytes) + block - 1) / block;
+    if (end <= 1 || after >= end) return;
+    Job job{node, file, 0, 0, {}};
+    {
+        const std::lock_guard lock(patterns_mutex_);
+        if (patterns_.size() >= kMostPatterns) patterns_.clear();
+        const auto [found, is_new] = patterns_.try_emplace(node);
+        Pattern& pattern = found->second;
+        const uint64_t reached = std::max(pattern.next, pattern.stored);
+        const bool goes_on = is_new ? offset == 0 : first + 1 >= pattern.next && first <= reached;
+        pattern.next = after;
+        if (!goes_on) {
+            pattern.window = 0;
+            pattern.stored = after;
+            return;
+        }
+        if (after < pattern.stored) return;  // asked for while it is being stored
+        pattern.window = std::clamp<uint64_t>(pattern.window * 2, kFirstWindow,
+                                              std::max(kFirstWindow, kLargestWindow / block));
+        job.first = std::max(after, pattern.stored);
+        job.count = std::min(pattern.window, end - std::min(end, job.first));
+        pattern.stored = job.first + job.count;
+    }
+    for (uint64_t left = job.count; left > 0; left -= job.count, job.first += job.count) {
+        job.count = std::min(left, kBlocksOfJob);
+        submit(job);
+    }
+}
+
+void ReadAhead::was_read(uint64_t node, const InodeInfo& file, uint64_t offset,
+                         size_t size_bytes) {
+    const uint64_t block = reader_.super().block_size, blocks = reader_.block_count(file);
+    const uint64_t end = std::min(offset + size_bytes, file.size_bytes);
+    if (file.fragment != kNone && end > blocks * block) take_tails(file.fragment, node);
+    // The block is decompressed: its other pages are for nothing.
+    const auto rest = [&](uint64_t number) {
+        const uint64_t from = number * block, to = std::min(from + block, file.size_bytes);
+        if (number < blocks && (offset > from || end < to)) submit({node, file, number, 1, {}});
+    };
+    if (end <= offset) return;
+    rest(offset / block);
+    if ((end - 1) / block != offset / block) rest((end - 1) / block);
+}
+
+void ReadAhead::take_tails(uint32_t fragment, uint64_t reader) {
+    for (uint32_t next = fragment; next <= fragment + kFragmentsAhead; ++next) {
+        Job job;
+        {
+            const std::lock_guard lock(known_mutex_);
+            const auto found = tails_.find(next);
+            if (found == tails_.end()) continue;
+            known_ -= found->second.size();
+            job.tails = std::move(found->second);
+            tails_.erase(found);
+        }
+        std::erase(job.tails, reader);
+        if (!job.tails.empty()) submit(std::move(job));
+    }
+}
+
+void ReadAhead::submit(Job job) {
+    const std::lock_guard lock(mutex_);
+    if (stop_ || jobs_.size() >= kMostJobs || most_threads_ == 0) return;
+    jobs_.push_back(std::move(job));
+    if (idle_ == 0 && threads_.size() < most_threads_)
+        threads_.emplace_back([this] { work(); });
+    else
+        work_.notify_one();
+}
+
+void ReadAhead::work() {
+    while (true) {
+        Job job;
+        {
+            std::unique_lock lock(mutex_);
+            ++idle_;
+            work_.wait(lock, [this] { return stop_ || !jobs_.empty(); });
+            --idle_;
+            if (stop_) return;
+            job = std::move(jobs_.front());
+            jobs_.pop_front();
+        }
+        try {
+            if (job.tails.empty())
+                store_blocks(job);
+            else
+                store_tails(job);
+        } catch (const std::exception&) {  // who asks for it will be told
+        }
+    }
+}
+
+void ReadAhead::store_blocks(const Job& job) {
+    for (uint64_t part = job.first; part < job.first + job.count; ++part)
+        store_part(job.node, job.file, part);
+}
+
+void ReadAhead::store_part(uint64_t node, const InodeInfo& file, uint64_t part) {
+    const uint64_t block = reader_.super().block_size, offset = part * block;
+    if (offset >= file.size_bytes) return;
+    for (const Piece& piece : reader_.read(file, offset, block))
+        if (piece.block && piece.size_bytes > 0)
+            store_(node, offset, piece.block->data.get() + piece.offset, piece.size_bytes);
+}
+
+void ReadAhead::store_tails(const Job& job) {
+    for (const uint64_t node : job.tails) {
+        const InodeInfo file = find_(node);
+        store_part(node, file, reader_.block_count(file));
+    }
+}
+
+}  // namespace slipway::image::squashfs
