@@ -131,12 +131,19 @@ void add_config(const ImageConfig& config, const std::string& output, const Pack
     for (JournalEntry& record : packs.back().journal) record.entry.mtime = newest;
 }
 
+/// The disk begins to write each piece at once: there is less to wait for at the end.
 void copy_runs(const Placement& placement, const std::vector<Pack>& packs, OutputFile& output) {
+    constexpr uint64_t kPieceBytes = 16 << 20;
     Progress progress("squashfs: copying blocks", placement.end, Progress::Unit::bytes);
     for (const CopyRun& run : placement.runs) {
-        copy_bytes(packs[run.pack].file.get(), run.from, output.fd(), run.to, run.size_bytes,
-                   output.path());
-        progress.add(run.size_bytes);
+        for (uint64_t done = 0; done < run.size_bytes; done += kPieceBytes) {
+            const uint64_t part = std::min(kPieceBytes, run.size_bytes - done);
+            copy_bytes(packs[run.pack].file.get(), run.from + done, output.fd(), run.to + done,
+                       part, output.path());
+            ::sync_file_range(output.fd(), static_cast<off64_t>(run.to + done),
+                              static_cast<off64_t>(part), SYNC_FILE_RANGE_WRITE);
+            progress.add(part);
+        }
     }
     output.set_size(placement.end);
     progress.finish();
