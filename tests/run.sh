@@ -13,6 +13,8 @@ echo "== building as $run_user in $source_dir/build/ci"
 as_user cmake --preset ci >/dev/null
 as_user cmake --build build/ci -- -j "$(nproc)"
 if [ "$(id -u)" = 0 ] && [ $# = 0 ]; then
+    echo "== comparing conversions with umoci's unpacking as root"
+    SLIPWAY_BUILD_DIR="$source_dir/build/ci" PYTHONPATH="$source_dir/tests/lib" python3 -B "$source_dir/tests/system/umoci_root.py" "$run_user"
     echo "== testing two users at once, $run_user and nobody"
     SLIPWAY_BUILD_DIR="$source_dir/build/ci" PYTHONPATH="$source_dir/tests/lib" python3 -B "$source_dir/tests/fault/two_users.py" "$run_user"
 fi

@@ -2,7 +2,10 @@
 // Must not: know the formats.
 #include "slipway/image/convert.hpp"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 #include <memory>
 
 #include "command.hpp"
@@ -25,6 +28,18 @@ image::SquashfsCodec codec_of(const std::string& name) {
     if (name == "xz") return image::SquashfsCodec::xz;
     if (name == "lz4") return image::SquashfsCodec::lz4;
     return image::SquashfsCodec::zstd;
+}
+
+/// As build and bootstrap understand the variable.
+std::optional<int64_t> source_date_epoch() {
+    const char* text = std::getenv("SOURCE_DATE_EPOCH");
+    if (text == nullptr || *text == '\0') return std::nullopt;
+    const std::string seconds = text;
+    if (seconds.size() > 12 || seconds.find_first_not_of("0123456789") != std::string::npos)
+        throw Error(ErrorKind::usage,
+                    fmt::format("SOURCE_DATE_EPOCH={} is no number of seconds", seconds))
+            .hint("unset it, or set it to a time such as $(git log -1 --format=%ct)");
+    return std::stoll(seconds);
 }
 
 }  // namespace
@@ -56,6 +71,7 @@ void add_convert(CLI::App& app, Action& action) {
     command->callback([options, &action] {
         action = [options] {
             options->squashfs.codec = codec_of(options->codec);
+            options->squashfs.source_date_epoch = source_date_epoch();
             const auto store = image::Store::open(chosen_store(options->store));
             const auto report =
                 image::convert(options->source, options->destination, store, options->squashfs);

@@ -30,41 +30,55 @@ constexpr size_t kPiecesAhead = 8;
         .hint("copy or pull the image again; this file is damaged or was cut off");
 }
 
+/// A running digest that must come out as expected.
+class Check {
+ public:
+    Check(std::string subject, Digest expected)
+        : subject_(std::move(subject)), expected_(std::move(expected)) {}
+    void update(const void* data, size_t size_bytes) {
+        if (!expected_.empty()) hash_.update(data, size_bytes);
+    }
+    /// At the end, once.
+    void finish(const char* what) {
+        if (expected_.empty()) return;
+        const Digest found = hash_.finish();
+        if (found != expected_)
+            throw Error(ErrorKind::invalid_image, fmt::format("{} is damaged", subject_))
+                .note(fmt::format("{} is {}, expected {}", what, found.text(), expected_.text()))
+                .hint("copy or pull the image again");
+        expected_ = {};
+    }
+
+ private:
+    std::string subject_;
+    Digest expected_;
+    Sha256 hash_;
+};
+
 /// The compressed file, a buffer at a time.
 class Input {
  public:
-    Input(UniqueFd fd, std::string subject, Digest expected)
+    Input(UniqueFd fd, std::string subject, Digest expected, Progress* progress)
         : fd_(std::move(fd)),
           subject_(std::move(subject)),
-          expected_(std::move(expected)),
+          check_(subject_, std::move(expected)),
+          progress_(progress),
           buffer_(kInputBytes) {}
     /// Fill the buffer; an empty span is the end of the file.
     std::span<std::byte> refill() {
-        size_t got = sys::read(fd_.get(), buffer_.data(), buffer_.size(), subject_);
-        if (!expected_.empty()) check_digest(got);
+        const size_t got = sys::read(fd_.get(), buffer_.data(), buffer_.size(), subject_);
+        check_.update(buffer_.data(), got);
+        if (got == 0) check_.finish("its digest");
+        if (progress_ != nullptr) progress_->add(got);
         return {buffer_.data(), got};
     }
     const std::string& subject() const { return subject_; }
 
  private:
-    void check_digest(size_t got) {
-        if (got > 0) {
-            hash_.update(buffer_.data(), got);
-            return;
-        }
-        Digest found = hash_.finish();
-        if (found != expected_) {
-            throw Error(ErrorKind::invalid_image, fmt::format("{} is damaged", subject_))
-                .note(fmt::format("its digest is {}, expected {}", found.text(), expected_.text()))
-                .hint("copy or pull the image again");
-        }
-        expected_ = {};  // checked
-    }
-
     UniqueFd fd_;
     std::string subject_;
-    Digest expected_;
-    Sha256 hash_;
+    Check check_;
+    Progress* progress_;
     std::vector<std::byte> buffer_;
 };
 
@@ -227,8 +241,8 @@ class ZstdDecoder : public Decoder {
 /// Runs a decoder in a thread; pieces pass through a bounded queue.
 class ReadAhead : public ByteStream {
  public:
-    explicit ReadAhead(std::unique_ptr<Decoder> decoder)
-        : decoder_(std::move(decoder)), thread_([this] { run(); }) {}
+    ReadAhead(std::unique_ptr<Decoder> decoder, Check check)
+        : decoder_(std::move(decoder)), check_(std::move(check)), thread_([this] { run(); }) {}
 
     ~ReadAhead() override {
         {
@@ -260,7 +274,11 @@ class ReadAhead : public ByteStream {
         try {
             while (auto piece = empty_piece()) {
                 size_t got = decoder_->decode(*piece);
-                if (got == 0) break;
+                check_.update(piece->data(), got);
+                if (got == 0) {
+                    check_.finish("the digest of its decompressed data (diff id)");
+                    break;
+                }
                 piece->resize(got);
                 std::lock_guard lock(mutex_);
                 full_.push_back(std::move(*piece));
@@ -290,6 +308,7 @@ class ReadAhead : public ByteStream {
     }
 
     std::unique_ptr<Decoder> decoder_;
+    Check check_;
     std::mutex mutex_;
     std::condition_variable changed_;
     std::deque<std::vector<std::byte>> full_;
@@ -323,18 +342,27 @@ Compression detect_compression(int fd, const std::string& subject) {
 }
 
 std::unique_ptr<ByteStream> open_decompressed(UniqueFd fd, const std::string& subject,
-                                              const Digest& expected) {
-    Compression compression = detect_compression(fd.get(), subject);
-    Input input(std::move(fd), subject, expected);
-    switch (compression) {
-        case Compression::gzip:
-            return std::make_unique<ReadAhead>(std::make_unique<GzipDecoder>(std::move(input)));
-        case Compression::zstd:
-            return std::make_unique<ReadAhead>(std::make_unique<ZstdDecoder>(std::move(input)));
-        case Compression::none:
-            break;
+                                              const ExpectedDigests& expected,
+                                              Progress* progress) {
+    const Compression compression = detect_compression(fd.get(), subject);
+    if (compression == Compression::none) {
+        // Both digests are of the same bytes.
+        const Digest& only =
+            expected.decompressed.empty() ? expected.stored : expected.decompressed;
+        if (!expected.stored.empty() && only != expected.stored)
+            throw Error(ErrorKind::invalid_image, fmt::format("{} is damaged", subject))
+                .note(fmt::format("it is not compressed, but its digest is {} and its diff id {}",
+                                  expected.stored.text(), only.text()))
+                .hint("copy or pull the image again");
+        return std::make_unique<PlainStream>(Input(std::move(fd), subject, only, progress));
     }
-    return std::make_unique<PlainStream>(std::move(input));
+    Input input(std::move(fd), subject, expected.stored, progress);
+    std::unique_ptr<Decoder> decoder;
+    if (compression == Compression::gzip)
+        decoder = std::make_unique<GzipDecoder>(std::move(input));
+    else
+        decoder = std::make_unique<ZstdDecoder>(std::move(input));
+    return std::make_unique<ReadAhead>(std::move(decoder), Check(subject, expected.decompressed));
 }
 
 }  // namespace slipway::image

@@ -3,6 +3,7 @@
 #include "slipway/image/convert.hpp"
 
 #include <fmt/core.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -111,8 +112,11 @@ Source open_source(const std::string& text, const Store& store) {
 std::vector<LayerInput> inputs_of(const OciImage& image) {
     std::vector<LayerInput> inputs;
     for (size_t i = 0; i < image.layers.size(); ++i) {
+        const Layer& layer = image.layers[i];
         inputs.push_back(
-            {image.layers[i].diff_id.hex(), [&image, i] { return open_image_layer(image, i); }});
+            {layer.diff_id.hex(),
+             [&image, i](Progress* progress) { return open_image_layer(image, i, progress); },
+             layer.size_bytes});
     }
     return inputs;
 }
@@ -121,13 +125,23 @@ std::string describe(const std::string& what, uint64_t size_bytes) {
     return fmt::format("wrote {} ({})", what, human_bytes(size_bytes));
 }
 
+/// What a conversion to squashfs took at its peak, besides the file.
+std::string cost_of(const SquashfsReport& report) {
+    struct rusage usage {};
+    ::getrusage(RUSAGE_SELF, &usage);
+    return fmt::format("; {} files of {}; at most {} of memory and {} of disk beside the file",
+                       report.inodes, human_bytes(report.input_bytes),
+                       human_bytes(static_cast<uint64_t>(usage.ru_maxrss) * 1024),
+                       human_bytes(report.packed_bytes));
+}
+
 ConvertReport to_squashfs(const Source& source, const Destination& destination, const Store& store,
                           const SquashfsOptions& options) {
     SquashfsReport report = source.layered
                                 ? write_squashfs(*source.layered, destination.path, store, options)
-                                : write_squashfs(std::vector<LayerInput>{{"", source.tree.open}},
+                                : write_squashfs(std::vector<LayerOpener>{source.tree.open},
                                                  source.tree.config, destination.path, options);
-    return {describe(destination.path, report.output_bytes), report.warnings};
+    return {describe(destination.path, report.output_bytes) + cost_of(report), report.warnings};
 }
 
 /// Write a tree as one gzip layer through `put`, which gives the file its place.
@@ -257,6 +271,7 @@ OciImage open_layered(const ImageRef& ref, const Store& store) {
 SquashfsReport write_squashfs(const OciImage& image, const std::string& output, const Store& store,
                               SquashfsOptions options) {
     options.pack_directory = store.subdirectory("packs");
+    options.pack_limit_bytes = pack_limit_from_environment();
     return write_squashfs(inputs_of(image), image.config, output, options);
 }
 

@@ -37,9 +37,10 @@ class ByteLocale {
 
 class TarSource : public EntrySource {
  public:
-    TarSource(UniqueFd blob, const std::string& subject, const Digest& expected)
+    TarSource(UniqueFd blob, const std::string& subject, const ExpectedDigests& expected,
+              Progress* progress)
         : subject_(subject),
-          stream_(open_decompressed(std::move(blob), subject, expected)),
+          stream_(open_decompressed(std::move(blob), subject, expected, progress)),
           archive_(archive_read_new()) {
         if (!archive_) throw std::bad_alloc();
         archive_read_support_format_tar(archive_.get());
@@ -188,8 +189,8 @@ class TarSource : public EntrySource {
                         fmt::format("the root of {} is no directory", subject_));
         }
         entry.mode = archive_entry_perm(header) & 07777;
-        entry.uid = static_cast<uint32_t>(archive_entry_uid(header));
-        entry.gid = static_cast<uint32_t>(archive_entry_gid(header));
+        entry.uid = owner(archive_entry_uid(header), entry.path);
+        entry.gid = owner(archive_entry_gid(header), entry.path);
         entry.mtime = archive_entry_mtime_is_set(header) ? archive_entry_mtime(header) : 0;
         if (entry.type == EntryType::file) {
             entry.size_bytes = static_cast<uint64_t>(archive_entry_size(header));
@@ -207,6 +208,16 @@ class TarSource : public EntrySource {
         }
         take_xattrs(header, entry);
         return true;
+    }
+
+    /// The last number means "nobody in particular" to the kernel (chown's -1).
+    uint32_t owner(int64_t id, const std::string& path) const {
+        if (id < 0 || id >= 0xffffffff)
+            throw Error(ErrorKind::invalid_archive,
+                        fmt::format("{} in {} belongs to {}, which is no user or group of Linux",
+                                    slipway::quoted(path), subject_, id))
+                .hint("change its owner in the layer that brings it (chown), ids end at 4294967294");
+        return static_cast<uint32_t>(id);
     }
 
     static void take_xattrs(archive_entry* header, Entry& entry) {
@@ -234,13 +245,15 @@ class TarSource : public EntrySource {
 }  // namespace
 
 std::unique_ptr<EntrySource> open_layer(UniqueFd blob, const std::string& subject) {
-    return std::make_unique<TarSource>(std::move(blob), subject, Digest());
+    return std::make_unique<TarSource>(std::move(blob), subject, ExpectedDigests{}, nullptr);
 }
 
-std::unique_ptr<EntrySource> open_image_layer(const OciImage& image, size_t index) {
+std::unique_ptr<EntrySource> open_image_layer(const OciImage& image, size_t index,
+                                              Progress* progress) {
     const Layer& layer = image.layers.at(index);
     std::string subject = fmt::format("layer {} ({})", index + 1, layer.digest.text());
-    return std::make_unique<TarSource>(image.blobs->open_blob(layer.digest), subject, layer.digest);
+    return std::make_unique<TarSource>(image.blobs->open_blob(layer.digest), subject,
+                                       ExpectedDigests{layer.digest, layer.diff_id}, progress);
 }
 
 }  // namespace slipway::image

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "slipway/base/json.hpp"
+#include "slipway/base/progress.hpp"
 #include "slipway/image/oci.hpp"
 
 namespace slipway::image {
@@ -51,8 +52,10 @@ std::string read_blob(const BlobSource& blobs, const Descriptor& descriptor,
 OciImage read_image(std::shared_ptr<const BlobSource> blobs, Descriptor descriptor,
                     const std::string& subject);
 
-/// Read one layer of an image; its blob's digest is checked when its end is read.
-std::unique_ptr<EntrySource> open_image_layer(const OciImage& image, size_t index);
+/// Read one layer of an image; its blob's digest and its diff id are checked when its end is read.
+/// `progress`, if given, counts what is read of the blob.
+std::unique_ptr<EntrySource> open_image_layer(const OciImage& image, size_t index,
+                                              Progress* progress = nullptr);
 
 /// The manifest document of an image made by us.
 Json make_manifest(const Descriptor& config, const std::vector<Layer>& layers);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cctype>
 #include <charconv>
 #include <ctime>
 #include <exception>
@@ -24,6 +25,7 @@ namespace slipway::image {
 namespace {
 
 constexpr time_t kForeignAgeSeconds = 24 * 3600;
+constexpr const char* kTreePrefix = ".slipway-";
 
 /// The start time of a process, or std::nullopt if there is none of that number.
 std::optional<std::string> start_time(const std::string& pid) {
@@ -59,6 +61,24 @@ bool is_orphan(const std::string& name, const struct stat& status) {
     return status.st_mtim.tv_sec + kForeignAgeSeconds < std::time(nullptr);
 }
 
+/// Whether a name is one of temporary_name: five words of digits and letters.
+bool is_temporary_name(const std::string& name) {
+    size_t words = 1;
+    for (const char c : name) {
+        if (c == '-')
+            ++words;
+        else if (!std::isxdigit(static_cast<unsigned char>(c)))
+            return false;
+    }
+    return words == 5 && !name.empty();
+}
+
+/// Remove the tree that a link in a store's tmp/ leads to, if it has the name that belongs to it.
+void remove_staged(int directory, const std::string& link) {
+    const std::string tree = sys::readlinkat(directory, link);
+    if (base_name(tree) == kTreePrefix + link) remove_tree(tree);
+}
+
 }  // namespace
 
 std::string temporary_name() {
@@ -74,10 +94,30 @@ void sweep_temporary_files(const std::string& directory) noexcept {
         if (!dir) return;
         for (const std::string& name : sys::list_directory(dir->get(), directory)) {
             auto status = sys::stat_if_exists(dir->get(), name, AT_SYMLINK_NOFOLLOW);
-            if (status && is_orphan(name, *status)) remove_tree(dir->get(), name);
+            if (!status || !is_orphan(name, *status)) continue;
+            if (S_ISLNK(status->st_mode)) remove_staged(dir->get(), name);
+            remove_tree(dir->get(), name);
         }
     } catch (const std::exception&) {
         // A read-only store, or another process sweeping at the same time.
+    }
+}
+
+void sweep_beside(const std::string& path) noexcept {
+    try {
+        const std::string directory(parent_path(absolute_path(path)));
+        const std::string prefix = std::string(base_name(path)) + ".";
+        const UniqueFd dir = sys::open(directory, O_RDONLY | O_DIRECTORY);
+        for (const std::string& name : sys::list_directory(dir.get(), directory)) {
+            if (!name.starts_with(prefix)) continue;
+            const std::string own = name.substr(prefix.size());
+            const auto status = sys::stat_if_exists(dir.get(), name, AT_SYMLINK_NOFOLLOW);
+            if (status && S_ISREG(status->st_mode) && status->st_uid == ::geteuid() &&
+                is_temporary_name(own) && is_orphan(own, *status))
+                sys::unlinkat(dir.get(), name);
+        }
+    } catch (const std::exception&) {
+        // As above.
     }
 }
 
@@ -93,6 +133,80 @@ void TempFile::commit(const std::string& target, unsigned mode) {
     sys::fchmod(fd_.get(), mode, path_);
     sys::fsync(fd_.get(), path_);
     sys::renameat(AT_FDCWD, path_, AT_FDCWD, target);
+    path_.clear();
+}
+
+unsigned user_mode(unsigned mode) {
+    const mode_t mask = ::umask(0);
+    ::umask(mask);
+    return mode & ~mask;
+}
+
+NewFile::NewFile(const std::string& path) : path_(path) {
+    const std::string parent(parent_path(absolute_path(path)));
+    sweep_beside(path);
+    fd_.reset(::open(parent.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+    if (fd_) return;
+    // NFS and others have no such files.
+    const std::string name = path + "." + temporary_name();
+    fd_.reset(::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    if (!fd_) throw SysError(fmt::format("cannot write {}", slipway::quoted(path)), "open");
+    temporary_ = name;
+}
+
+NewFile::~NewFile() {
+    if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+void NewFile::commit(unsigned mode) {
+    sys::fchmod(fd_.get(), mode, path_);
+    if (temporary_.empty()) {
+        const std::string self = fmt::format("/proc/self/fd/{}", fd_.get());
+        if (::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, path_.c_str(), AT_SYMLINK_FOLLOW) == 0)
+            return;
+        // A link cannot take the place of an older file; a rename can.
+        const std::string name = path_ + "." + temporary_name();
+        sys::linkat(AT_FDCWD, self, AT_FDCWD, name, AT_SYMLINK_FOLLOW);
+        temporary_ = name;
+    }
+    sys::renameat(AT_FDCWD, temporary_, AT_FDCWD, path_);
+    temporary_.clear();
+}
+
+UniqueFd NewFile::into_unnamed() {
+    if (!temporary_.empty()) sys::unlinkat(AT_FDCWD, temporary_);
+    temporary_.clear();
+    return std::move(fd_);
+}
+
+StagedTree::StagedTree(const std::string& target, const std::string& store_temporary)
+    : target_(absolute_path(target)) {
+    while (target_.size() > 1 && target_.back() == '/') target_.pop_back();
+    const std::string name = temporary_name();
+    path_ = join_path(parent_path(target_), kTreePrefix + name);
+    link_ = join_path(store_temporary, name);
+    // First the link: a kill leaves nothing that is not known. A store that others filled may be
+    // read-only; then it is up to the destructor.
+    if (::symlink(path_.c_str(), link_.c_str()) != 0) link_.clear();
+    try {
+        sys::mkdirat(AT_FDCWD, path_, 0700);
+    } catch (...) {
+        if (!link_.empty()) ::unlink(link_.c_str());
+        throw;
+    }
+}
+
+StagedTree::~StagedTree() {
+    try {
+        if (!path_.empty()) remove_tree(path_);
+        if (!link_.empty()) ::unlink(link_.c_str());
+    } catch (const std::exception&) {
+        // The link stays, and the next process tries again.
+    }
+}
+
+void StagedTree::commit() {
+    sys::renameat(AT_FDCWD, path_, AT_FDCWD, target_);
     path_.clear();
 }
 

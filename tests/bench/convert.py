@@ -1,93 +1,142 @@
 """Conversion: an OCI layout becomes a squashfs file, ours beside umoci + mksquashfs, and the work no one can avoid.
 
-Must not: need privilege, or leave anything behind in $SLIPWAY_BENCH_DIR but its layout.
+Must not: need privilege, or leave anything behind in $SLIPWAY_BENCH_DIR but its layouts.
 """
-import gzip
+import argparse
 import hashlib
+import io
 import json
 import os
+import platform
 import shutil
+import statistics
 import subprocess
-import sys
 import tarfile
+import zlib
 
 import bench
 
-PAYLOAD_BYTES = 700 << 20
+PIECES = ("/usr/bin", "/usr/lib", "/usr/share", "/usr/include", "/usr/sbin", "/usr/libexec", "/usr/local")
+KIND = "application/vnd.oci.image."
+LIMITS = {"first": 0.75, "changed": 0.1, "memory": 100}  # of the work itself; of a first conversion; MB
 
 
-def add_blob(layout, data):
-    digest = hashlib.sha256(data).hexdigest()
-    with open(f"{layout}/blobs/sha256/{digest}", "wb") as out:
-        out.write(data)
-    return {"digest": f"sha256:{digest}", "size": len(data)}
+class GzipBlob:
+    """A layer blob that is compressed and digested while it is written: this process stays small, so that its own
+    memory is not taken for that of the programs which it starts."""
+
+    def __init__(self, path):
+        self.file = open(path, "wb")
+        self.tar, self.blob, self.size = hashlib.sha256(), hashlib.sha256(), 0
+        self.packer = zlib.compressobj(6, zlib.DEFLATED, 31)
+
+    def _put(self, data):
+        self.file.write(data)
+        self.blob.update(data)
+        self.size += len(data)
+
+    def write(self, data):
+        self.tar.update(data)
+        self._put(self.packer.compress(data))
+        return len(data)
+
+    def close(self):
+        self._put(self.packer.flush())
+        self.file.close()
 
 
-def add_layer(layout, manifest, config, fill):
-    """Append one gzip layer whose members `fill` adds."""
-    path = f"{layout}/layer.tmp"
-    with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as tar:
-        fill(tar)
-    with open(path, "rb") as raw:
-        data = raw.read()
-    os.unlink(path)
-    config["rootfs"]["diff_ids"].append("sha256:" + hashlib.sha256(data).hexdigest())
-    blob = add_blob(layout, gzip.compress(data, 6, mtime=0))
-    manifest["layers"].append({"mediaType": "application/vnd.oci.image.layer.v1.tar+gzip", **blob})
-
-
-def payload(tar):
-    """Real files of this machine: libraries and programs, up to PAYLOAD_BYTES."""
-    left = PAYLOAD_BYTES
-    for top in ("/usr/lib/x86_64-linux-gnu", "/usr/lib/gcc", "/usr/bin", "/usr/share", "/usr/include"):
+def machine_files(limit_bytes):
+    """Yield (path, size) of real files of this machine, up to a sum; the same ones each time."""
+    for top in PIECES:
         for directory, names, files in os.walk(top):
             names.sort()
             for name in sorted(files):
                 path = os.path.join(directory, name)
                 if os.path.islink(path) or not os.path.isfile(path) or not os.access(path, os.R_OK):
                     continue
-                left -= os.path.getsize(path)
-                if left < 0:
+                limit_bytes -= os.path.getsize(path)
+                if limit_bytes < 0:
                     return
-                info = tar.gettarinfo(path, "payload" + path)
-                if info.isreg():
-                    with open(path, "rb") as data:
-                        tar.addfile(info, data)
+                yield path, os.path.getsize(path)
 
 
-def small(tar):
-    info = tarfile.TarInfo("payload/changed")
+class Maker:
+    """An OCI layout in the making, layer by layer."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        self.layers, self.diff_ids = [], []
+        os.makedirs(f"{directory}/blobs/sha256")
+        with open(f"{directory}/oci-layout", "w", encoding="utf-8") as file:
+            file.write('{"imageLayoutVersion": "1.0.0"}')
+
+    def add_layer(self, members):
+        """Append one gzip layer of (TarInfo, open file or None)."""
+        temporary = f"{self.directory}/layer.tmp"
+        blob = GzipBlob(temporary)
+        with tarfile.open(fileobj=blob, mode="w|", format=tarfile.PAX_FORMAT) as tar:
+            for info, data in members:
+                tar.addfile(info, data)
+        blob.close()
+        os.rename(temporary, f"{self.directory}/blobs/sha256/{blob.blob.hexdigest()}")
+        self.diff_ids.append(f"sha256:{blob.tar.hexdigest()}")
+        self.layers.append({"mediaType": KIND + "layer.v1.tar+gzip", "digest": f"sha256:{blob.blob.hexdigest()}", "size": blob.size})
+
+    def add_document(self, document, kind):
+        data = json.dumps(document).encode()
+        digest = hashlib.sha256(data).hexdigest()
+        with open(f"{self.directory}/blobs/sha256/{digest}", "wb") as file:
+            file.write(data)
+        return {"mediaType": KIND + kind, "digest": f"sha256:{digest}", "size": len(data)}
+
+    def finish(self):
+        architecture = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+        config = self.add_document({"architecture": architecture, "os": "linux", "config": {},
+                                    "rootfs": {"type": "layers", "diff_ids": self.diff_ids}}, "config.v1+json")
+        manifest = self.add_document({"schemaVersion": 2, "mediaType": KIND + "manifest.v1+json", "config": config,
+                                      "layers": self.layers}, "manifest.v1+json")
+        manifest["annotations"] = {"org.opencontainers.image.ref.name": "bench"}
+        with open(f"{self.directory}/index.json", "w", encoding="utf-8") as file:
+            json.dump({"schemaVersion": 2, "manifests": [manifest]}, file)
+
+
+def members_of(paths):
+    for path in paths:
+        info = tarfile.TarInfo(path.lstrip("/"))
+        status = os.stat(path)
+        info.size, info.mode, info.mtime = status.st_size, status.st_mode & 0o7777, int(status.st_mtime)
+        with open(path, "rb") as data:
+            yield info, data
+
+
+def small_layer():
     data = os.urandom(1 << 20)
+    info = tarfile.TarInfo("usr/changed")
     info.size = len(data)
-    import io
-    tar.addfile(info, io.BytesIO(data))
+    return [(info, io.BytesIO(data))]
 
 
-def make_layout(name, source=None, last=None):
-    """The base image as an OCI layout with one more layer; `last` fills it."""
-    layout = os.path.join(bench.WORK, name)
-    if os.path.isdir(layout):
-        return layout
-    if source is None:
-        root = f"{layout}.root"  # by way of a directory: its layer is gzip, which every peer reads
-        subprocess.run([bench.SLIPWAY, "convert", bench.base_image(), root], check=True)
-        subprocess.run([bench.SLIPWAY, "convert", root, f"oci:{layout}:bench"], check=True)
-        shutil.rmtree(root)
-    else:
-        shutil.copytree(source, layout)
-    with open(f"{layout}/index.json", encoding="utf-8") as text:
-        index = json.load(text)
-    entry = index["manifests"][0]
-    read = lambda digest: json.load(open(f"{layout}/blobs/sha256/{digest[7:]}", encoding="utf-8"))
-    manifest = read(entry["digest"])
-    config = read(manifest["config"]["digest"])
-    config.pop("history", None)
-    add_layer(layout, manifest, config, last or payload)
-    manifest["config"].update(add_blob(layout, json.dumps(config).encode()))
-    entry.update(add_blob(layout, json.dumps(manifest).encode()))
-    with open(f"{layout}/index.json", "w", encoding="utf-8") as text:
-        json.dump(index, text)
-    return layout
+def make_layouts(megabytes):
+    """Two layouts that share all but the last, small layer."""
+    layout, changed = (os.path.join(bench.WORK, f"{name}-{megabytes}") for name in ("layout", "layout-changed"))
+    if os.path.isdir(changed):
+        return
+    for path in (layout, layout + ".tmp", changed + ".tmp"):
+        shutil.rmtree(path, ignore_errors=True)
+    files = [path for path, _ in machine_files(megabytes * 10**6)]
+    maker = Maker(layout + ".tmp")
+    maker.add_layer(members_of(files[:len(files) // 3]))  # a base, and what is built on it
+    maker.add_layer(members_of(files[len(files) // 3:]))
+    maker.add_layer(small_layer())
+    maker.finish()
+    os.rename(layout + ".tmp", layout)
+    shutil.copytree(layout, changed + ".tmp", copy_function=os.link)
+    os.unlink(changed + ".tmp/index.json")
+    other = Maker.__new__(Maker)
+    other.directory, other.layers, other.diff_ids = changed + ".tmp", maker.layers[:-1], maker.diff_ids[:-1]
+    other.add_layer(small_layer())
+    other.finish()
+    os.rename(changed + ".tmp", changed)
 
 
 def layers_of(layout):
@@ -96,46 +145,94 @@ def layers_of(layout):
     return [f"{layout}/blobs/sha256/{layer['digest'][7:]}" for layer in manifest["layers"]]
 
 
+def remove(path):
+    if os.path.isdir(path):
+        subprocess.run(["chmod", "-R", "u+rwX", path], check=False, stderr=subprocess.DEVNULL)
+        shutil.rmtree(path)
+    elif os.path.exists(path):
+        os.unlink(path)
+
+
+def peers(layout, bundle, out, apptainer):
+    """What others do for the same; Apptainer's newest version comes from Debian sid."""
+    commands = {"umoci + mksquashfs": ["/bin/sh", "-c", f"{bench.need('umoci')} unpack --rootless --image {layout}:bench {bundle} && "
+                                       f"{bench.need('mksquashfs')} {bundle}/rootfs {out} -quiet -no-progress -comp zstd "
+                                       f"-Xcompression-level 3 -all-root"]}
+    if apptainer:
+        from peers import sid_root
+        root = sid_root()
+        commands["apptainer build"] = ["/usr/bin/env", f"PATH={root}/usr/bin:{os.environ['PATH']}", f"APPTAINER_TMPDIR={bench.WORK}",
+                                       f"APPTAINER_CACHEDIR={bundle}", os.path.join(root, "usr/bin/apptainer"), "build", "--force",
+                                       f"{out}.sif", f"oci:{layout}:bench"]
+    return commands
+
+
+def processor_seconds(argv):
+    """What a command and its children take of the processors: what other work on the machine disturbs least."""
+    before = os.times()
+    bench.once(argv)
+    after = os.times()
+    return after.children_user + after.children_system - before.children_user - before.children_system
+
+
+def report(times, peak, processors, runs):
+    """Say what the figures are beside the limits."""
+    median = {name: statistics.median(values) for name, values in times.items()}
+    work, first, changed = (next((value for name, value in median.items() if name.startswith(start)), None)
+                            for start in ("gunzip", "slipway, first", "slipway, one"))
+    print(f"\nfirst conversion: {first / work:.2f} x the work itself (limit {LIMITS['first']}), "
+          f"{peak:.0f} MB of memory at most (limit {LIMITS['memory']})")
+    print(f"one small layer changed: {changed / first:.3f} x a first conversion (limit {LIMITS['changed']})")
+    work, first, changed = processors
+    print(f"processor time: the work itself {work:.2f} s, first conversion {first:.2f} s ({first / work:.2f} x), "
+          f"one layer changed {changed:.2f} s ({changed / first:.3f} x a first)")
+    if runs < 3:
+        print("fewer than three runs: these are no figures to keep")
+
+
 def main():
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 3
-    umoci, mksquashfs = bench.need("umoci"), bench.need("mksquashfs")
-    layout, changed = (os.path.join(bench.WORK, name) for name in ("layout", "layout-changed"))
-    # In a child: what this process has held in memory would count as the peak of the programs that it starts.
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("runs", nargs="?", type=int, default=3)
+    parser.add_argument("--megabytes", type=int, default=1900, help="of files in the image")
+    parser.add_argument("--no-peers", action="store_true", help="ours and the work itself only")
+    parser.add_argument("--apptainer", action="store_true", help="beside Apptainer of Debian sid, too")
+    options = parser.parse_args()
+    bench.need("zstd")
+    # In a child, for the reason that GzipBlob gives.
     child = os.fork()
     if child == 0:
-        make_layout("layout")
-        make_layout("layout-changed", source=layout, last=small)
+        make_layouts(options.megabytes)
         os._exit(0)
     if os.waitpid(child, 0)[1] != 0:
-        sys.exit("the layouts could not be made")
-    out, bundle, store = (os.path.join(bench.WORK, n) for n in ("out.sqfs", "bundle", "store"))
+        raise SystemExit("the layouts could not be made")
+    layout, changed, out, bundle, store = (os.path.join(bench.WORK, name) for name in (
+        f"layout-{options.megabytes}", f"layout-changed-{options.megabytes}", "out.sqfs", "bundle", "store"))
     blobs = " ".join(layers_of(layout))
+    first, again = "slipway, first time", "slipway, one small layer changed"
 
     def clean(name):
-        for path in (bundle, out) + ((store,) if "changed" not in name else ()):
-            subprocess.run(["chmod", "-R", "u+rwX", path], check=False, stderr=subprocess.DEVNULL)
-            shutil.rmtree(path, ignore_errors=True) if os.path.isdir(path) else os.path.exists(path) and os.unlink(path)
+        for path in (bundle, out, out + ".sif") + (() if name == again else (store,)):
+            remove(path)
 
-    threads = str(os.cpu_count())
     commands = {
-        "gunzip | zstd -3 (the work itself)": ["/bin/sh", "-c", f"gunzip -c {blobs} | zstd -q -3 -T{threads} -c >{out}"],
-        "slipway, first time": [bench.SLIPWAY, "-q", "convert", "-s", store, f"oci:{layout}", out],
-        "slipway, one small layer changed": [bench.SLIPWAY, "-q", "convert", "-s", store, f"oci:{changed}", out],
-        "umoci + mksquashfs": ["/bin/sh", "-c", f"{umoci} unpack --rootless --image {layout}:bench {bundle} && "
-                               f"{mksquashfs} {bundle}/rootfs {out} -quiet -no-progress -comp zstd "
-                               f"-Xcompression-level 3 -all-root"],
-    }
-    if not shutil.which("zstd"):
-        del commands["gunzip | zstd -3 (the work itself)"]
+        "gunzip | zstd -3 -T2 (the work itself)": ["/bin/sh", "-c", f"gunzip -c {blobs} | zstd -q -3 -T2 -c >{out}"],
+        first: [bench.SLIPWAY, "-q", "convert", "-s", store, f"oci:{layout}", out],
+        again: [bench.SLIPWAY, "-q", "convert", "-s", store, f"oci:{changed}", out]}
+    if not options.no_peers:
+        commands.update(peers(layout, bundle, out, options.apptainer))
     size = sum(os.path.getsize(path) for path in layers_of(layout))
-    print(f"conversion of an OCI layout of {size / 1e6:.0f} MB in {len(layers_of(layout))} gzip layers, "
-          f"{runs} runs in turn ({bench.machine()})")
-    bench.table("OCI layout -> squashfs, zstd 3", bench.in_turn(commands, runs, before=clean),
-                "slipway, first time", unit="s")
-    clean("slipway")
-    _, peak = bench.once(commands["slipway, first time"])
-    print(f"\npeak resident memory of slipway: {peak:.0f} MB; output {os.path.getsize(out) / 1e6:.0f} MB")
-    clean("end")
+    print(f"conversion of an OCI layout of {options.megabytes} MB of files, {size / 1e6:.0f} MB in {len(layers_of(layout))} "
+          f"gzip layers, {options.runs} runs in turn ({bench.machine()})")
+    times = bench.in_turn(commands, options.runs, before=clean)
+    bench.table("OCI layout -> squashfs, zstd 3", times, first, unit="s")
+    clean(first)
+    _, peak = bench.once(commands[first])
+    processors = []
+    for name in list(commands)[:3]:
+        clean(name)
+        processors.append(processor_seconds(commands[name]))
+    report(times, peak, processors, options.runs)
+    clean(first)
 
 
 if __name__ == "__main__":

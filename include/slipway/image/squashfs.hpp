@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "slipway/base/progress.hpp"
 #include "slipway/image/config.hpp"
 #include "slipway/image/entry.hpp"
 
@@ -24,13 +25,20 @@ struct SquashfsOptions {
     /// Keep each layer's compressed blocks here, by LayerInput::key, so that it is compressed once;
     /// "": nothing is kept. The files may be removed at any time.
     std::string pack_directory;
+    /// How much may lie there; the packs that were used least recently go first.
+    uint64_t pack_limit_bytes = 20'000'000'000;
 };
+
+/// $SLIPWAY_PACK_CACHE, such as "500M" or "20G" (0: keep no packs), else the built-in limit.
+/// Throws: Error(usage).
+uint64_t pack_limit_from_environment();
 
 struct SquashfsReport {
     uint64_t inodes = 0;
     uint64_t input_bytes = 0;   ///< sum of file sizes
     uint64_t output_bytes = 0;  ///< of the squashfs file
     uint64_t duplicate_bytes = 0;
+    uint64_t packed_bytes = 0;  ///< written for layers that had no pack, beside the output
     std::vector<std::string> warnings;  ///< what the format cannot hold (POSIX ACLs), once per kind
 };
 
@@ -41,7 +49,9 @@ using LayerOpener = std::function<std::unique_ptr<EntrySource>()>;
 /// "": do not keep its pack).
 struct LayerInput {
     std::string key;
-    LayerOpener open;
+    /// As a LayerOpener; adds to the progress what it has read of `size_bytes`.
+    std::function<std::unique_ptr<EntrySource>(Progress*)> open;
+    uint64_t size_bytes = 0;  ///< of the layer as it is stored; 0: not known
 };
 
 /// Write one squashfs from layers applied base first (whiteouts, opaque directories, replaced

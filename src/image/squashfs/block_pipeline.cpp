@@ -16,6 +16,8 @@ bool all_zero(const std::byte* data, size_t size_bytes) {
            (data[0] == std::byte{0} && std::memcmp(data, data + 1, size_bytes - 1) == 0);
 }
 
+}  // namespace
+
 Hash hash_block(uint32_t word, const std::byte* data) {
     Sha256 sha;
     const uint8_t head[4] = {uint8_t(word), uint8_t(word >> 8), uint8_t(word >> 16),
@@ -27,8 +29,6 @@ Hash hash_block(uint32_t word, const std::byte* data) {
     std::copy_n(full.begin(), hash.size(), hash.begin());
     return hash;
 }
-
-}  // namespace
 
 unsigned thread_count(const SquashfsOptions& options) {
     return options.threads > 0 ? options.threads

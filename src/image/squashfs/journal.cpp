@@ -188,6 +188,7 @@ std::optional<Pack> load_pack(UniqueFd file, const std::string& subject) {
     if (data_bytes(pack) != offset) return std::nullopt;
     pack.file = std::move(file);
     pack.subject = subject;
+    pack.cached = true;
     return pack;
 }
 

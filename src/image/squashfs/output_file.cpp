@@ -2,29 +2,14 @@
 // Must not: touch an existing output before the new one is whole.
 #include "output_file.hpp"
 
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <unistd.h>
-
 #include <cstdlib>
 
-#include "../temp_file.hpp"
 #include "slipway/base/error.hpp"
-#include "slipway/base/path.hpp"
 #include "slipway/base/sys.hpp"
 
 namespace slipway::image::squashfs {
 
-OutputFile::OutputFile(const std::string& path) : path_(path) {
-    // A file without a name cannot be left behind, whatever kills us.
-    const std::string parent(parent_path(absolute_path(path)));
-    fd_.reset(::open(parent.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
-    if (!fd_) {  // NFS and others have no such files
-        std::string name = path + ".XXXXXX";
-        fd_.reset(::mkostemp(name.data(), O_CLOEXEC));
-        if (!fd_) throw SysError(fmt::format("cannot write {}", slipway::quoted(path)), "mkostemp");
-        temporary_ = name;
-    }
+OutputFile::OutputFile(const std::string& path) : path_(path), file_(path) {
     interface_ = {};
     interface_.owner = this;
     interface_.file.base.destroy = [](sqfs_object_t*) {};
@@ -35,29 +20,14 @@ OutputFile::OutputFile(const std::string& path) : path_(path) {
     interface_.file.truncate = truncate;
 }
 
-OutputFile::~OutputFile() {
-    if (!temporary_.empty()) ::unlink(temporary_.c_str());
-}
-
 void OutputFile::set_size(uint64_t size_bytes) {
-    sys::ftruncate(fd_.get(), static_cast<off_t>(size_bytes), path_);
+    sys::ftruncate(fd(), static_cast<off_t>(size_bytes), path_);
     size_bytes_ = size_bytes;
 }
 
 void OutputFile::commit() {
-    const mode_t mask = ::umask(0);
-    ::umask(mask);
-    sys::fchmod(fd_.get(), 0666 & ~mask, path_);
-    sys::fsync(fd_.get(), path_);
-    if (temporary_.empty()) {
-        // A link cannot take the place of an older output; a rename can.
-        const std::string name = path_ + "." + temporary_name();
-        sys::linkat(AT_FDCWD, fmt::format("/proc/self/fd/{}", fd_.get()), AT_FDCWD, name,
-                    AT_SYMLINK_FOLLOW);
-        temporary_ = name;
-    }
-    sys::renameat(AT_FDCWD, temporary_, AT_FDCWD, path_);
-    temporary_.clear();
+    sys::fsync(fd(), path_);
+    file_.commit(user_mode(0666));
 }
 
 OutputFile* OutputFile::owner_of(const sqfs_file_t* file) {
@@ -69,7 +39,7 @@ int OutputFile::read_at(sqfs_file_t* file, sqfs_u64 offset, void* buffer, size_t
     try {
         auto* to = static_cast<char*>(buffer);
         while (size > 0) {
-            const size_t n = sys::pread(self->fd_.get(), to, size, offset, self->path_);
+            const size_t n = sys::pread(self->fd(), to, size, offset, self->path_);
             if (n == 0) return -8;  // SQFS_ERROR_OUT_OF_BOUNDS
             to += n;
             offset += n;
@@ -85,7 +55,7 @@ int OutputFile::read_at(sqfs_file_t* file, sqfs_u64 offset, void* buffer, size_t
 int OutputFile::write_at(sqfs_file_t* file, sqfs_u64 offset, const void* buffer, size_t size) {
     OutputFile* self = owner_of(file);
     try {
-        sys::pwrite_all(self->fd_.get(), buffer, size, offset, self->path_);
+        sys::pwrite_all(self->fd(), buffer, size, offset, self->path_);
         self->size_bytes_ = std::max<uint64_t>(self->size_bytes_, offset + size);
         return 0;
     } catch (...) {

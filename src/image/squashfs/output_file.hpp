@@ -6,7 +6,7 @@
 #include <exception>
 #include <string>
 
-#include "slipway/base/fd.hpp"
+#include "../temp_file.hpp"
 
 namespace slipway::image::squashfs {
 
@@ -14,11 +14,10 @@ namespace slipway::image::squashfs {
 class OutputFile {
  public:
     explicit OutputFile(const std::string& path);
-    ~OutputFile();
     OutputFile(const OutputFile&) = delete;
     OutputFile& operator=(const OutputFile&) = delete;
 
-    int fd() const { return fd_.get(); }
+    int fd() const { return file_.fd(); }
     const std::string& path() const { return path_; }
     uint64_t size_bytes() const { return size_bytes_; }
     void set_size(uint64_t size_bytes);
@@ -42,8 +41,8 @@ class OutputFile {
     static sqfs_u64 get_size(const sqfs_file_t* file);
     static int truncate(sqfs_file_t* file, sqfs_u64 size);
 
-    std::string path_, temporary_;  ///< temporary_: a name that is to be removed, if any
-    UniqueFd fd_;
+    std::string path_;
+    NewFile file_;
     uint64_t size_bytes_ = 0;
     Interface interface_;
     std::exception_ptr failure_;

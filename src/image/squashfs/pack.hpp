@@ -54,7 +54,11 @@ struct Pack {
     std::vector<PackBlock> blocks;    ///< data and fragment blocks, in order of position
     std::vector<uint64_t> fragments;  ///< those of `blocks` that are fragment blocks
     std::vector<JournalEntry> journal;
+    bool cached = false;  ///< read from a file that lay somewhere: its blocks are not yet believed
 };
+
+/// The hash of a stored block: of its size word and its bytes.
+Hash hash_block(uint32_t word, const std::byte* data);
 
 /// Pack a layer into an empty open file.
 /// Memory: two blocks for each of 2 x threads + 2 slots, and the journal (about 400 bytes an

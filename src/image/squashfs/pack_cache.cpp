@@ -2,9 +2,19 @@
 // Must not: let a pack be seen under its name before it is whole.
 #include "pack_cache.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "../temp_file.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/path.hpp"
 #include "slipway/base/sys.hpp"
@@ -12,58 +22,108 @@
 namespace slipway::image::squashfs {
 namespace {
 
-/// A file with a name that is not yet the final one; removed unless renamed.
-struct Unfinished {
-    std::string path;
-    explicit Unfinished(const std::string& final_path) : path(final_path + ".XXXXXX") {}
-    ~Unfinished() {
-        if (!path.empty()) ::unlink(path.c_str());
-    }
-};
+bool is_writable(const std::string& directory) {
+    if (::access(directory.c_str(), W_OK) == 0) return true;
+    if (errno != ENOENT) return false;
+    sys::make_directories(directory, 0700);
+    return true;
+}
 
 }  // namespace
 
 UniqueFd PackCache::unnamed_file() const {
     const std::string directory(parent_path(absolute_path(output_)));
-    std::string name = join_path(directory, ".slipway-pack.XXXXXX");
-    UniqueFd fd(::mkostemp(name.data(), O_CLOEXEC));
-    if (!fd)
-        throw SysError(fmt::format("cannot write in {}", slipway::quoted(directory)), "mkostemp");
-    sys::unlinkat(AT_FDCWD, name);
-    return fd;
+    return NewFile(join_path(directory, ".slipway-pack")).into_unnamed();
 }
 
-std::string PackCache::file_name(const std::string& key) const {
+bool PackCache::keeps(const LayerInput& layer) const {
+    return !layer.key.empty() && !options_.pack_directory.empty() && options_.pack_limit_bytes > 0;
+}
+
+std::string PackCache::path_of(const LayerInput& layer) const {
     // The first number is that of the pack's format and of the way blocks are cut. The key stands
     // in front: the store sweeps its files by the digest that their names begin with.
-    return fmt::format("{}-1-{}-{}-{}.pack", key, static_cast<int>(options_.codec), options_.level,
-                       options_.block_size_bytes);
+    return join_path(options_.pack_directory,
+                     fmt::format("{}-2-{}-{}-{}.pack", layer.key, static_cast<int>(options_.codec),
+                                 options_.level, options_.block_size_bytes));
 }
 
-Pack PackCache::get_or_pack(const LayerInput& layer, size_t number, Progress* progress) {
+std::optional<Pack> PackCache::find(const LayerInput& layer) const {
+    if (!keeps(layer)) return std::nullopt;
+    const std::string path = path_of(layer);
+    auto fd = sys::openat_if_exists(AT_FDCWD, path, O_RDONLY);
+    if (!fd) return std::nullopt;
+    ::futimens(fd->get(), nullptr);  // not in a store that is read-only
+    return load_pack(std::move(*fd), path);
+}
+
+Pack PackCache::make(const LayerInput& layer, size_t number, Progress* progress) {
     const std::string subject = fmt::format("layer {}", number + 1);
-    if (layer.key.empty() || options_.pack_directory.empty())
-        return pack_layer(*layer.open(), unnamed_file(), subject, options_, progress);
-    sys::make_directories(options_.pack_directory, 0700);
-    const std::string path = join_path(options_.pack_directory, file_name(layer.key));
-    if (auto fd = sys::openat_if_exists(AT_FDCWD, path, O_RDONLY)) {
-        if (auto pack = load_pack(std::move(*fd), path)) return std::move(*pack);
+    const auto pack = [&](UniqueFd file) {
+        Pack made = pack_layer(*layer.open(progress), std::move(file), subject, options_,
+                               layer.size_bytes == 0 ? progress : nullptr);
+        packed_bytes_ += static_cast<uint64_t>(sys::fstat(made.file.get(), subject).st_size);
+        return made;
+    };
+    // A store that others filled may be read-only: then nothing is kept.
+    if (!keeps(layer) || !is_writable(options_.pack_directory)) return pack(unnamed_file());
+    const std::string path = path_of(layer);
+    NewFile file(path);
+    Pack made = pack(UniqueFd(::fcntl(file.fd(), F_DUPFD_CLOEXEC, 0)));
+    // Not synced: what a crash of the machine spoils is found when the pack is used (pack_check.cpp).
+    save_journal(made);
+    file.commit(0600);
+    return made;
+}
+
+void PackCache::trim() const {
+    if (options_.pack_directory.empty()) return;
+    struct Kept {
+        timespec used;
+        uint64_t size_bytes;
+        std::string name;
+    };
+    std::vector<Kept> kept;
+    uint64_t sum = 0;
+    const auto dir =
+        sys::openat_if_exists(AT_FDCWD, options_.pack_directory, O_RDONLY | O_DIRECTORY);
+    if (!dir) return;
+    for (std::string& name : sys::list_directory(dir->get(), options_.pack_directory)) {
+        const auto status = sys::stat_if_exists(dir->get(), name, AT_SYMLINK_NOFOLLOW);
+        if (!status || !name.ends_with(".pack")) continue;
+        const uint64_t size = static_cast<uint64_t>(status->st_blocks) * 512;
+        sum += size;
+        kept.push_back({status->st_mtim, size, std::move(name)});
     }
-    Unfinished temporary(path);
-    UniqueFd fd(::mkostemp(temporary.path.data(), O_CLOEXEC));
-    if (!fd) {
-        const SysError error(
-            fmt::format("cannot write in {}", slipway::quoted(options_.pack_directory)),
-            "mkostemp");
-        temporary.path.clear();
-        throw error;
+    std::sort(kept.begin(), kept.end(), [](const Kept& a, const Kept& b) {
+        return std::tie(a.used.tv_sec, a.used.tv_nsec, a.name) <
+               std::tie(b.used.tv_sec, b.used.tv_nsec, b.name);
+    });
+    for (const Kept& oldest : kept) {
+        if (sum <= options_.pack_limit_bytes) break;
+        ::unlinkat(dir->get(), oldest.name.c_str(), 0);  // another may have been faster
+        sum -= oldest.size_bytes;
     }
-    Pack pack = pack_layer(*layer.open(), std::move(fd), subject, options_, progress);
-    save_journal(pack);
-    sys::fsync(pack.file.get(), path);
-    sys::renameat(AT_FDCWD, temporary.path, AT_FDCWD, path);
-    temporary.path.clear();
-    return pack;
 }
 
 }  // namespace slipway::image::squashfs
+
+namespace slipway::image {
+
+uint64_t pack_limit_from_environment() {
+    const char* variable = std::getenv("SLIPWAY_PACK_CACHE");
+    const std::string text = variable ? variable : "";
+    if (text.empty()) return SquashfsOptions{}.pack_limit_bytes;
+    uint64_t number = 0;
+    const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
+    const std::string unit(end, text.data() + text.size());
+    const size_t power = unit.empty() ? 0 : std::string_view("KMGT").find(unit) + 1;
+    const bool known = unit.empty() || (unit.size() == 1 && power > 0);
+    if (status != std::errc{} || !known || number >> (63 - 10 * power) != 0)
+        throw Error(ErrorKind::usage,
+                    fmt::format("SLIPWAY_PACK_CACHE={} is no size", slipway::quoted(text)))
+            .hint("write a number and K, M, G or T, such as 20G; 0 keeps no packs");
+    return number << (10 * power);
+}
+
+}  // namespace slipway::image

@@ -7,13 +7,17 @@
 #include <bit>
 #include <cstring>
 #include <memory>
+#include <set>
 
+#include "block_pipeline.hpp"
 #include "output_file.hpp"
 #include "pack.hpp"
 #include "pack_cache.hpp"
+#include "pack_check.hpp"
 #include "placement.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/file.hpp"
+#include "slipway/base/log.hpp"
 #include "slipway/base/path.hpp"
 #include "slipway/base/sys.hpp"
 #include "slipway/image/squashfs.hpp"
@@ -74,40 +78,84 @@ int64_t newest_mtime(const std::vector<Pack>& packs) {
     return newest;
 }
 
-/// Pack what is not cached, base first; the configuration last.
-std::vector<Pack> make_packs(const std::vector<LayerInput>& layers, const ImageConfig& config,
-                             const std::string& output, const SquashfsOptions& options) {
-    Progress progress("squashfs: packing layers", 0, Progress::Unit::bytes);
-    PackCache cache(output, options);
-    std::vector<Pack> packs;
-    for (const LayerInput& layer : layers)
-        packs.push_back(cache.get_or_pack(layer, packs.size(), &progress));
+/// A cached pack whose blocks are not what they were.
+struct DamagedPack {
+    uint32_t number;
+};
+
+/// Finds the packs that are cached and makes the others, base first; the configuration last.
+class PackMaker {
+ public:
+    PackMaker(const std::vector<LayerInput>& layers, const std::string& output,
+              const SquashfsOptions& options, const std::set<uint32_t>& damaged)
+        : layers_(layers), cache_(output, options) {
+        for (uint32_t i = 0; i < layers.size(); ++i)
+            found_.push_back(damaged.contains(i) ? std::nullopt : cache_.find(layers[i]));
+    }
+
+    std::vector<Pack> make() {
+        Progress progress("squashfs: packing layers", bytes_to_read(), Progress::Unit::bytes);
+        std::vector<Pack> packs;
+        for (uint32_t i = 0; i < layers_.size(); ++i)
+            packs.push_back(found_[i] ? std::move(*found_[i])
+                                      : cache_.make(layers_[i], i, &progress));
+        progress.finish();
+        cache_.trim();
+        return packs;
+    }
+
+    const PackCache& cache() const { return cache_; }
+
+ private:
+    /// Of all that is not cached; 0 if that cannot be said.
+    uint64_t bytes_to_read() const {
+        uint64_t sum = 0;
+        for (uint32_t i = 0; i < layers_.size(); ++i) {
+            if (found_[i]) continue;
+            if (layers_[i].size_bytes == 0) return 0;
+            sum += layers_[i].size_bytes;
+        }
+        return sum;
+    }
+
+    const std::vector<LayerInput>& layers_;
+    PackCache cache_;
+    std::vector<std::optional<Pack>> found_;
+};
+
+void add_config(const ImageConfig& config, const std::string& output, const PackCache& cache,
+                const SquashfsOptions& options, std::vector<Pack>& packs) {
     ConfigLayer source(to_text(config_to_json(config), 2) + "\n");
     packs.push_back(pack_layer(source, cache.unnamed_file(), output, options, nullptr));
     const int64_t newest = options.source_date_epoch.value_or(newest_mtime(packs));
     for (JournalEntry& record : packs.back().journal) record.entry.mtime = newest;
-    progress.finish();
-    return packs;
 }
 
+/// The disk begins to write each piece at once: there is less to wait for at the end.
 void copy_runs(const Placement& placement, const std::vector<Pack>& packs, OutputFile& output) {
+    constexpr uint64_t kPieceBytes = 16 << 20;
     Progress progress("squashfs: copying blocks", placement.end, Progress::Unit::bytes);
     for (const CopyRun& run : placement.runs) {
-        copy_bytes(packs[run.pack].file.get(), run.from, output.fd(), run.to, run.size_bytes,
-                   output.path());
-        progress.add(run.size_bytes);
+        for (uint64_t done = 0; done < run.size_bytes; done += kPieceBytes) {
+            const uint64_t part = std::min(kPieceBytes, run.size_bytes - done);
+            copy_bytes(packs[run.pack].file.get(), run.from + done, output.fd(), run.to + done,
+                       part, output.path());
+            ::sync_file_range(output.fd(), static_cast<off64_t>(run.to + done),
+                              static_cast<off64_t>(part), SYNC_FILE_RANGE_WRITE);
+            progress.add(part);
+        }
     }
     output.set_size(placement.end);
     progress.finish();
 }
 
-}  // namespace
-
-SquashfsReport write_squashfs(const std::vector<LayerInput>& layers, const ImageConfig& config,
-                              const std::string& output, const SquashfsOptions& options) {
-    check_options(options);
+SquashfsReport write_once(const std::vector<LayerInput>& layers, const ImageConfig& config,
+                          const std::string& output, const SquashfsOptions& options,
+                          const std::set<uint32_t>& damaged) {
     OutputFile file(output);
-    std::vector<Pack> packs = make_packs(layers, config, output, options);
+    PackMaker maker(layers, output, options, damaged);
+    std::vector<Pack> packs = maker.make();
+    add_config(config, output, maker.cache(), options, packs);
 
     Tree tree;
     for (uint32_t i = 0; i < packs.size(); ++i) tree.apply_layer(std::move(packs[i].journal), i);
@@ -118,6 +166,8 @@ SquashfsReport write_squashfs(const std::vector<LayerInput>& layers, const Image
     input.placement = plan_data(tree, live, packs, options.block_size_bytes, input.data_start);
     input.modified = options.source_date_epoch.value_or(live.newest_mtime);
     input.clamp_mtime = options.source_date_epoch;
+    if (const auto number = find_damaged_pack(input.placement, packs, thread_count(options)))
+        throw DamagedPack{*number};
     copy_runs(input.placement, packs, file);
 
     SquashfsReport report;
@@ -128,13 +178,33 @@ SquashfsReport write_squashfs(const std::vector<LayerInput>& layers, const Image
     report.input_bytes = input.placement.input_bytes;
     report.duplicate_bytes = input.placement.duplicate_bytes;
     report.output_bytes = file.size_bytes();
+    report.packed_bytes = maker.cache().packed_bytes();
     return report;
+}
+
+}  // namespace
+
+SquashfsReport write_squashfs(const std::vector<LayerInput>& layers, const ImageConfig& config,
+                              const std::string& output, const SquashfsOptions& options) {
+    check_options(options);
+    std::set<uint32_t> damaged;
+    for (;;) {
+        try {
+            return write_once(layers, config, output, options, damaged);
+        } catch (const DamagedPack& pack) {
+            // Once packed anew it is not asked for again, so that this ends.
+            log::verbose("the pack of layer {} in the store is damaged: packing it again",
+                         pack.number + 1);
+            damaged.insert(pack.number);
+        }
+    }
 }
 
 SquashfsReport write_squashfs(const std::vector<LayerOpener>& layers, const ImageConfig& config,
                               const std::string& output, const SquashfsOptions& options) {
     std::vector<LayerInput> inputs;
-    for (const LayerOpener& open : layers) inputs.push_back({"", open});
+    for (const LayerOpener& open : layers)
+        inputs.push_back({"", [&open](Progress*) { return open(); }, 0});
     return write_squashfs(inputs, config, output, options);
 }
 

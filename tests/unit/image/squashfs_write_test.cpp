@@ -35,6 +35,10 @@ SquashfsOptions small_blocks(unsigned threads = 2) {
     return options;
 }
 
+LayerInput keyed(const std::string& key, LayerOpener open) {
+    return {key, [open = std::move(open)](Progress*) { return open(); }, 0};
+}
+
 /// Everything in an image: "TYPE MODE PATH SIZE digest-or-target", in order.
 std::vector<std::string> contents(const std::string& path) {
     std::vector<std::string> lines;
@@ -129,8 +133,8 @@ TEST_CASE("squashfs: what is written is read back") {
 TEST_CASE("squashfs: the same bytes on any number of threads and from cached packs") {
     const Place place;
     const std::vector<LayerInput> layers{
-        {"one", opener(rich_layer())},
-        {"two", opener({file("big", noise(70000, 9)), file("d/.wh.f3", "")})}};
+        keyed("one", opener(rich_layer())),
+        keyed("two", opener({file("big", noise(70000, 9)), file("d/.wh.f3", "")}))};
     std::string first;
     for (const unsigned threads : {1u, 2u, 4u}) {
         const std::string out = place.path("o.sqfs");
@@ -146,7 +150,7 @@ TEST_CASE("squashfs: the same bytes on any number of threads and from cached pac
     const LayerOpener never = []() -> std::unique_ptr<EntrySource> {
         throw Error(ErrorKind::internal, "opened although its pack is there");
     };
-    write_squashfs(std::vector<LayerInput>{{"one", never}, {"two", never}}, {},
+    write_squashfs(std::vector<LayerInput>{keyed("one", never), keyed("two", never)}, {},
                    place.path("c.sqfs"), cached);
     CHECK(read_file(place.path("c.sqfs")) == first);
     SECTION("a damaged pack is made again") {
@@ -155,12 +159,75 @@ TEST_CASE("squashfs: the same bytes on any number of threads and from cached pac
         write_squashfs(layers, {}, place.path("c.sqfs"), cached);
         CHECK(read_file(place.path("c.sqfs")) == first);
     }
+    SECTION("so is one whose blocks have changed") {
+        for (const auto& pack : std::filesystem::directory_iterator(cached.pack_directory)) {
+            const UniqueFd fd = sys::open(pack.path(), O_RDWR);
+            char byte = 0;
+            REQUIRE(sys::pread(fd.get(), &byte, 1, 5000, "pack") == 1);
+            byte = static_cast<char>(byte ^ 4);
+            sys::pwrite_all(fd.get(), &byte, 1, 5000, "pack");
+        }
+        const auto report = write_squashfs(layers, {}, place.path("c.sqfs"), cached);
+        CHECK(read_file(place.path("c.sqfs")) == first);
+        CHECK(report.packed_bytes > 0);
+        CHECK(write_squashfs(layers, {}, place.path("c.sqfs"), cached).packed_bytes == 0);
+    }
     SECTION("another codec has another pack") {
         cached.codec = SquashfsCodec::gzip;
-        CHECK_THROWS_WITH(write_squashfs(std::vector<LayerInput>{{"one", never}}, {},
+        CHECK_THROWS_WITH(write_squashfs(std::vector<LayerInput>{keyed("one", never)}, {},
                                          place.path("c.sqfs"), cached),
                           ContainsSubstring("its pack is there"));
     }
+}
+
+TEST_CASE("squashfs: the pack that was used least recently goes first") {
+    const Place place;
+    SquashfsOptions options = small_blocks();
+    options.pack_directory = place.path("packs");
+    const auto packs = [&] {
+        std::string names;
+        for (const auto& pack : std::filesystem::directory_iterator(options.pack_directory))
+            names += pack.path().filename().string().substr(0, 1);
+        std::sort(names.begin(), names.end());
+        return names;
+    };
+    const auto write = [&](const std::string& keys) {
+        std::vector<LayerInput> layers;
+        for (const char key : keys)
+            layers.push_back(keyed(std::string(1, key), opener({file(std::string(1, key),
+                                                                     noise(1000000, key))})));
+        write_squashfs(layers, {}, place.path("o.sqfs"), options);
+    };
+    write("a");
+    write("b");
+    write("c");
+    CHECK(packs() == "abc");
+    write("a");  // used again: b is the oldest now
+    options.pack_limit_bytes = 3'500'000;
+    write("d");
+    CHECK(packs() == "acd");
+    options.pack_limit_bytes = 100;  // less than one
+    write("a");
+    CHECK(packs() == "");
+    options.pack_limit_bytes = 0;
+    write("a");
+    CHECK(packs() == "");
+    CHECK(contents(place.path("o.sqfs")).size() == 2);
+}
+
+TEST_CASE("squashfs: the limit of the pack cache is a size") {
+    const auto limit = [](const char* text) {
+        ::setenv("SLIPWAY_PACK_CACHE", text, 1);
+        return pack_limit_from_environment();
+    };
+    CHECK(limit("") == SquashfsOptions{}.pack_limit_bytes);
+    CHECK(limit("0") == 0);
+    CHECK(limit("700") == 700);
+    CHECK(limit("3K") == 3072);
+    CHECK(limit("2T") == uint64_t{2} << 40);
+    for (const char* wrong : {"-1", "G", "1X", "1KM", "1.5G", "9999999999T", " 1"})
+        CHECK_THROWS_WITH(limit(wrong), ContainsSubstring("is no size"));
+    ::unsetenv("SLIPWAY_PACK_CACHE");
 }
 
 TEST_CASE("squashfs: times are bounded by the source date epoch") {
