@@ -116,33 +116,54 @@ def small_layer():
     return [(info, io.BytesIO(data))]
 
 
-def make_layouts(megabytes):
-    """Two layouts that share all but the last, small layer."""
-    layout, changed = (os.path.join(bench.WORK, f"{name}-{megabytes}") for name in ("layout", "layout-changed"))
-    if os.path.isdir(changed):
-        return
-    for path in (layout, layout + ".tmp", changed + ".tmp"):
-        shutil.rmtree(path, ignore_errors=True)
-    files = [path for path, _ in machine_files(megabytes * 10**6)]
-    maker = Maker(layout + ".tmp")
-    maker.add_layer(members_of(files[:len(files) // 3]))  # a base, and what is built on it
-    maker.add_layer(members_of(files[len(files) // 3:]))
+def with_small_layer(layers, diff_ids, blobs, directory):
+    """Make a layout of layers whose blobs are there, linked, and of one more that is new."""
+    shutil.rmtree(directory + ".tmp", ignore_errors=True)
+    maker = Maker(directory + ".tmp")
+    for layer in layers:
+        name = f"blobs/sha256/{layer['digest'][7:]}"
+        os.link(f"{blobs}/{name}", f"{directory}.tmp/{name}")
+    maker.layers, maker.diff_ids = list(layers), list(diff_ids)
     maker.add_layer(small_layer())
     maker.finish()
-    os.rename(layout + ".tmp", layout)
-    shutil.copytree(layout, changed + ".tmp", copy_function=os.link)
-    os.unlink(changed + ".tmp/index.json")
-    other = Maker.__new__(Maker)
-    other.directory, other.layers, other.diff_ids = changed + ".tmp", maker.layers[:-1], maker.diff_ids[:-1]
-    other.add_layer(small_layer())
-    other.finish()
-    os.rename(changed + ".tmp", changed)
+    os.rename(directory + ".tmp", directory)
+
+
+def make_layouts(name, source, megabytes):
+    """Two layouts that share all but the last, small layer: of this machine's files, or of an image."""
+    layout, changed = (os.path.join(bench.WORK, f"{kind}-{name}") for kind in ("layout", "layout-changed"))
+    if os.path.isdir(changed):
+        return
+    base = f"{layout}.base"
+    for path in (base, layout):
+        shutil.rmtree(path, ignore_errors=True)
+    if source:
+        shutil.copytree(source, base)
+        manifest = manifest_of(base)
+        layers, diff_ids = manifest["layers"], read_blob(base, manifest["config"])["rootfs"]["diff_ids"]
+    else:
+        files = [path for path, _ in machine_files(megabytes * 10**6)]
+        maker = Maker(base)
+        maker.add_layer(members_of(files[:len(files) // 3]))  # a base, and what is built on it
+        maker.add_layer(members_of(files[len(files) // 3:]))
+        layers, diff_ids = maker.layers, maker.diff_ids
+    with_small_layer(layers, diff_ids, base, layout)
+    with_small_layer(layers, diff_ids, base, changed)
+    shutil.rmtree(base)
+
+
+def read_blob(layout, descriptor):
+    with open(f"{layout}/blobs/sha256/{descriptor['digest'][7:]}", encoding="utf-8") as text:
+        return json.load(text)
+
+
+def manifest_of(layout):
+    with open(f"{layout}/index.json", encoding="utf-8") as text:
+        return read_blob(layout, json.load(text)["manifests"][0])
 
 
 def layers_of(layout):
-    index = json.load(open(f"{layout}/index.json", encoding="utf-8"))
-    manifest = json.load(open(f"{layout}/blobs/sha256/{index['manifests'][0]['digest'][7:]}", encoding="utf-8"))
-    return [f"{layout}/blobs/sha256/{layer['digest'][7:]}" for layer in manifest["layers"]]
+    return [f"{layout}/blobs/sha256/{layer['digest'][7:]}" for layer in manifest_of(layout)["layers"]]
 
 
 def remove(path):
@@ -194,19 +215,21 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("runs", nargs="?", type=int, default=3)
     parser.add_argument("--megabytes", type=int, default=1900, help="of files in the image")
+    parser.add_argument("--layout", help="an OCI layout with gzip layers to take instead, such as the one of recipes/torch")
     parser.add_argument("--no-peers", action="store_true", help="ours and the work itself only")
     parser.add_argument("--apptainer", action="store_true", help="beside Apptainer of Debian sid, too")
     options = parser.parse_args()
     bench.need("zstd")
+    name = os.path.basename(os.path.abspath(options.layout)) if options.layout else str(options.megabytes)
     # In a child, for the reason that GzipBlob gives.
     child = os.fork()
     if child == 0:
-        make_layouts(options.megabytes)
+        make_layouts(name, options.layout, options.megabytes)
         os._exit(0)
     if os.waitpid(child, 0)[1] != 0:
         raise SystemExit("the layouts could not be made")
-    layout, changed, out, bundle, store = (os.path.join(bench.WORK, name) for name in (
-        f"layout-{options.megabytes}", f"layout-changed-{options.megabytes}", "out.sqfs", "bundle", "store"))
+    layout, changed, out, bundle, store = (os.path.join(bench.WORK, place) for place in (
+        f"layout-{name}", f"layout-changed-{name}", "out.sqfs", "bundle", "store"))
     blobs = " ".join(layers_of(layout))
     first, again = "slipway, first time", "slipway, one small layer changed"
 
@@ -221,7 +244,7 @@ def main():
     if not options.no_peers:
         commands.update(peers(layout, bundle, out, options.apptainer))
     size = sum(os.path.getsize(path) for path in layers_of(layout))
-    print(f"conversion of an OCI layout of {options.megabytes} MB of files, {size / 1e6:.0f} MB in {len(layers_of(layout))} "
+    print(f"conversion of an OCI layout ({name}), {size / 1e6:.0f} MB in {len(layers_of(layout))} "
           f"gzip layers, {options.runs} runs in turn ({bench.machine()})")
     times = bench.in_turn(commands, options.runs, before=clean)
     bench.table("OCI layout -> squashfs, zstd 3", times, first, unit="s")
