@@ -342,8 +342,7 @@ Compression detect_compression(int fd, const std::string& subject) {
 }
 
 std::unique_ptr<ByteStream> open_decompressed(UniqueFd fd, const std::string& subject,
-                                              const ExpectedDigests& expected,
-                                              Progress* progress) {
+                                              const ExpectedDigests& expected, Progress* progress) {
     const Compression compression = detect_compression(fd.get(), subject);
     if (compression == Compression::none) {
         // Both digests are of the same bytes.

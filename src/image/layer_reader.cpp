@@ -216,7 +216,8 @@ class TarSource : public EntrySource {
             throw Error(ErrorKind::invalid_archive,
                         fmt::format("{} in {} belongs to {}, which is no user or group of Linux",
                                     slipway::quoted(path), subject_, id))
-                .hint("change its owner in the layer that brings it (chown), ids end at 4294967294");
+                .hint(
+                    "change its owner in the layer that brings it (chown), ids end at 4294967294");
         return static_cast<uint32_t>(id);
     }
 

@@ -38,7 +38,7 @@ struct SquashfsReport {
     uint64_t input_bytes = 0;   ///< sum of file sizes
     uint64_t output_bytes = 0;  ///< of the squashfs file
     uint64_t duplicate_bytes = 0;
-    uint64_t packed_bytes = 0;  ///< written for layers that had no pack, beside the output
+    uint64_t packed_bytes = 0;          ///< written for layers that had no pack, beside the output
     std::vector<std::string> warnings;  ///< what the format cannot hold (POSIX ACLs), once per kind
 };
 

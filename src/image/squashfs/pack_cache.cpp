@@ -70,7 +70,8 @@ Pack PackCache::make(const LayerInput& layer, size_t number, Progress* progress)
     const std::string path = path_of(layer);
     NewFile file(path);
     Pack made = pack(UniqueFd(::fcntl(file.fd(), F_DUPFD_CLOEXEC, 0)));
-    // Not synced: what a crash of the machine spoils is found when the pack is used (pack_check.cpp).
+    // Not synced: what a crash of the machine spoils is found when the pack is used
+    // (pack_check.cpp).
     save_journal(made);
     file.commit(0600);
     return made;

@@ -194,8 +194,8 @@ TEST_CASE("squashfs: the pack that was used least recently goes first") {
     const auto write = [&](const std::string& keys) {
         std::vector<LayerInput> layers;
         for (const char key : keys)
-            layers.push_back(keyed(std::string(1, key), opener({file(std::string(1, key),
-                                                                     noise(1000000, key))})));
+            layers.push_back(keyed(std::string(1, key),
+                                   opener({file(std::string(1, key), noise(1000000, key))})));
         write_squashfs(layers, {}, place.path("o.sqfs"), options);
     };
     write("a");
