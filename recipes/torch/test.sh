@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Make the image, run it, and compare its squashfs file with umoci's unpacking, name by name. Run as root.
-# Must not: build or convert as root. Leaves the stored image, so that a second run is short.
+# Must not: build or convert as root. Leaves the stored image, so that a second run is short; with KEEP=1 also the layout
+# with gzip layers, build/torch/gzip, for tests/bench/run.sh convert.
 set -euo pipefail
 top=$(cd "$(dirname "$0")/../.." && pwd)
 # shellcheck source=../../tests/lib/ordinary-user.sh
@@ -17,8 +18,10 @@ fi
 slipway=$build/bin/slipway
 work=$source_dir/build/torch
 as_user mkdir -p "$work"
-trap 'rm -rf "$work/layout" "$work/gzip" "$work/torch.sqfs"' EXIT
-rm -rf "$work/layout" "$work/gzip" "$work/torch.sqfs"
+made=("$work/layout" "$work/torch.sqfs")
+rm -rf "${made[@]}" "$work/gzip"
+[ -n "${KEEP:-}" ] || made+=("$work/gzip")
+trap 'rm -rf "${made[@]}"' EXIT
 
 as_user "$slipway" -q inspect debian:bookworm >/dev/null 2>&1 || as_user "$slipway" bootstrap bookworm -t debian:bookworm
 as_user "$slipway" build -t torch -o "$work/torch.sqfs" recipes/torch
