@@ -90,6 +90,8 @@ void PackCache::trim() const {
         sys::openat_if_exists(AT_FDCWD, options_.pack_directory, O_RDONLY | O_DIRECTORY);
     if (!dir) return;
     for (std::string& name : sys::list_directory(dir->get(), options_.pack_directory)) {
+        if (const size_t end = name.find(".pack."); end != std::string::npos)  // a killed process's
+            sweep_beside(join_path(options_.pack_directory, name.substr(0, end + 5)));
         const auto status = sys::stat_if_exists(dir->get(), name, AT_SYMLINK_NOFOLLOW);
         if (!status || !name.ends_with(".pack")) continue;
         const uint64_t size = static_cast<uint64_t>(status->st_blocks) * 512;

@@ -1,10 +1,12 @@
 // The writer and the reader of squashfs files against each other, and the writer's promises.
 // Must not: need privilege or any tool; unsquashfs and the kernel are asked in tests/system.
 #include <fmt/format.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
 
+#include "../../../src/image/temp_file.hpp"
 #include "catch.hpp"
 #include "memory_source.hpp"
 #include "slipway/base/digest.hpp"
@@ -205,6 +207,19 @@ TEST_CASE("squashfs: the pack that was used least recently goes first") {
     write("a");  // used again: b is the oldest now
     options.pack_limit_bytes = 3'500'000;
     write("d");
+    CHECK(packs() == "acd");
+    std::string dead = packs().substr(0, 1) + "-x.pack.";
+    {
+        const pid_t child = ::fork();
+        REQUIRE(child >= 0);
+        if (child == 0) {  // as if killed between the file's two names
+            write_file_atomic(options.pack_directory + "/" + dead + temporary_name(), "dead");
+            ::_exit(0);
+        }
+        REQUIRE(::waitpid(child, nullptr, 0) == child);
+    }
+    CHECK(packs() == "aacd");
+    write("c");
     CHECK(packs() == "acd");
     options.pack_limit_bytes = 100;  // less than one
     write("a");
