@@ -63,7 +63,9 @@ int write_image(Words& words) {
     std::vector<LayerInput> layers;
     while (words.more()) {
         const std::string path = words.take();
-        layers.push_back({sha256(path).hex(), [path](Progress*) { return open_layer(sys::open(path, O_RDONLY), path); }, 0});
+        layers.push_back({sha256(path).hex(),
+                          [path](Progress*) { return open_layer(sys::open(path, O_RDONLY), path); },
+                          0});
     }
     ImageConfig config;
     config.env = {"PATH=/usr/bin:/bin"};

@@ -22,10 +22,7 @@ constexpr uint32_t kFragmentsAhead = 2;
 }  // namespace
 
 ReadAhead::ReadAhead(const ImageReader& reader, Find find, Store store, unsigned threads)
-    : reader_(reader),
-      find_(std::move(find)),
-      store_(std::move(store)),
-      most_threads_(threads) {}
+    : reader_(reader), find_(std::move(find)), store_(std::move(store)), most_threads_(threads) {}
 
 void ReadAhead::stop() {
     {
@@ -97,8 +94,7 @@ void ReadAhead::will_read(uint64_t node, const InodeInfo& file, uint64_t offset,
     }
 }
 
-void ReadAhead::was_read(uint64_t node, const InodeInfo& file, uint64_t offset,
-                         size_t size_bytes) {
+void ReadAhead::was_read(uint64_t node, const InodeInfo& file, uint64_t offset, size_t size_bytes) {
     const uint64_t block = reader_.super().block_size, blocks = reader_.block_count(file);
     const uint64_t end = std::min(offset + size_bytes, file.size_bytes);
     if (file.fragment != kNone && end > blocks * block) take_tails(file.fragment, node);
