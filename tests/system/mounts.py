@@ -57,6 +57,7 @@ class Overlay(MountsTest):
                         self.wait_for_servers()
                         result = self.sh(image, "cat /etc/image", "--overlay", overlay, f"--session={session}")
                         self.assertEqual(result.stdout, "small root\n")
+                        self.wait_for_servers()  # or the next meets the same session with another plan
         self.assert_unchanged(before)
 
     def test_the_size_is_a_limit(self):

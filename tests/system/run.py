@@ -204,6 +204,9 @@ class RunTest(SlipwayTest):
             last, count = result.stdout.split()
             self.assertEqual(last, "59")
             self.assertLess(int(count), 10)  # an overlay (Linux 5.11), not a bind of each file
+        mounts = self.sh(self.path("many.sqfs"), "cat /proc/self/mountinfo; ls /etc | grep -c hosts").stdout
+        self.assertNotRegex(mounts, r"(?m)^\S+ \S+ \S+ \S+ /etc ")  # a served image shows the mount point itself
+        self.assertRegex(mounts, r"(?s) /etc/hosts .*\n1\n$")
         self.assertEqual(sorted(os.listdir(os.path.join(root, "etc"))), before)
 
     def test_links_of_the_image_stay_inside(self):

@@ -7,7 +7,7 @@
 namespace slipway::image::squashfs {
 namespace {
 
-constexpr uint64_t kSlack = 1 << 20;      // threads overtake each other
+constexpr uint64_t kSlack = 1 << 20;       // threads overtake each other
 constexpr uint64_t kEvidence = 256 << 10;  // of a run, before anything is asked for
 constexpr uint64_t kWindow = 4 << 20;
 

@@ -27,9 +27,9 @@ class Reply {
         char* const at = bytes_.data() + used_;
         const size_t room = bytes_.size() - used_;
         const auto offset = static_cast<off_t>(next);
-        const size_t size =
-            plus_ ? fuse_add_direntry_plus(request_, at, room, name, &entry, offset)
-                  : fuse_add_direntry(request_, at, room, name, &entry.attr, offset);
+        const size_t size = plus_
+                                ? fuse_add_direntry_plus(request_, at, room, name, &entry, offset)
+                                : fuse_add_direntry(request_, at, room, name, &entry.attr, offset);
         if (size > room) return false;
         used_ += size;
         return true;
@@ -85,7 +85,8 @@ void Listings::file_was_looked_up(uint64_t directory) {
 
 std::vector<char> list_directory(Server& server, fuse_req_t request, const InodeInfo& directory,
                                  uint64_t node, size_t size_bytes, uint64_t offset, bool plus,
-                                 bool with_files, std::vector<std::pair<uint64_t, InodeInfo>>& known) {
+                                 bool with_files,
+                                 std::vector<std::pair<uint64_t, InodeInfo>>& known) {
     Reply reply(server, request, size_bytes, plus);
     uint64_t next = offset;  // 0 and 1 are the dots; entry i is i + 2
     if (next == 0 && reply.add(".", directory.number, S_IFDIR, 1, nullptr)) next = 1;

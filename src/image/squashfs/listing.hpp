@@ -32,6 +32,7 @@ class Listings {
 /// from it are added to `known`. Throws: Error(invalid_image).
 std::vector<char> list_directory(Server& server, fuse_req_t request, const InodeInfo& directory,
                                  uint64_t node, size_t size_bytes, uint64_t offset, bool plus,
-                                 bool with_files, std::vector<std::pair<uint64_t, InodeInfo>>& known);
+                                 bool with_files,
+                                 std::vector<std::pair<uint64_t, InodeInfo>>& known);
 
 }  // namespace slipway::image::squashfs

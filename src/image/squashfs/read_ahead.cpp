@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <system_error>
 
 namespace slipway::image::squashfs {
 namespace {
@@ -17,15 +18,13 @@ constexpr uint64_t kFirstWindow = 2;          // blocks
 constexpr uint64_t kLargestWindow = 4 << 20;  // bytes
 constexpr uint64_t kBlocksOfJob = 2;          // so that several threads share a window
 constexpr uint64_t kMostExpected = 2 << 20;   // bytes of one file
+constexpr uint64_t kMostOfTails = 16;         // blocks stored for one fragment block
 constexpr uint32_t kFragmentsAhead = 2;
 
 }  // namespace
 
 ReadAhead::ReadAhead(const ImageReader& reader, Find find, Store store, unsigned threads)
-    : reader_(reader),
-      find_(std::move(find)),
-      store_(std::move(store)),
-      most_threads_(threads) {}
+    : reader_(reader), find_(std::move(find)), store_(std::move(store)), most_threads_(threads) {}
 
 void ReadAhead::stop() {
     {
@@ -97,8 +96,7 @@ void ReadAhead::will_read(uint64_t node, const InodeInfo& file, uint64_t offset,
     }
 }
 
-void ReadAhead::was_read(uint64_t node, const InodeInfo& file, uint64_t offset,
-                         size_t size_bytes) {
+void ReadAhead::was_read(uint64_t node, const InodeInfo& file, uint64_t offset, size_t size_bytes) {
     const uint64_t block = reader_.super().block_size, blocks = reader_.block_count(file);
     const uint64_t end = std::min(offset + size_bytes, file.size_bytes);
     if (file.fragment != kNone && end > blocks * block) take_tails(file.fragment, node);
@@ -132,10 +130,14 @@ void ReadAhead::submit(Job job) {
     const std::lock_guard lock(mutex_);
     if (stop_ || jobs_.size() >= kMostJobs || most_threads_ == 0) return;
     jobs_.push_back(std::move(job));
-    if (idle_ == 0 && threads_.size() < most_threads_)
-        threads_.emplace_back([this] { work(); });
-    else
-        work_.notify_one();
+    if (idle_ == 0 && threads_.size() < most_threads_) {
+        try {
+            threads_.emplace_back([this] { work(); });
+        } catch (const std::system_error&) {  // the user's limit: fewer, or nothing read ahead
+        }
+        return;
+    }
+    work_.notify_one();
 }
 
 void ReadAhead::work() {
@@ -174,8 +176,13 @@ void ReadAhead::store_part(uint64_t node, const InodeInfo& file, uint64_t part) 
 }
 
 void ReadAhead::store_tails(const Job& job) {
+    // Tails that are equal are stored once in the image; of a hostile one, all may overlap.
+    uint64_t left = kMostOfTails * reader_.super().block_size;
     for (const uint64_t node : job.tails) {
         const InodeInfo file = find_(node);
+        const uint64_t whole = reader_.block_count(file) * reader_.super().block_size;
+        if (file.size_bytes <= whole || file.size_bytes - whole > left) continue;
+        left -= file.size_bytes - whole;
         store_part(node, file, reader_.block_count(file));
     }
 }

@@ -75,8 +75,8 @@ class ImageReader {
     /// where it leads, which is the last. Empty if nothing is there, or more than 40 links are.
     std::vector<InodeInfo> resolve(std::string_view path) const;
 
-    /// Have the tables of inodes and names read from the disk at once, up to 16 MiB: they will all be
-    /// wanted.
+    /// Have the tables of inodes and names read from the disk at once, up to 16 MiB: they will all
+    /// be wanted.
     void read_tables_ahead() const;
 
     bool has_xattrs() const { return xattr_ids_ > 0; }

@@ -141,8 +141,8 @@ class Server {
             if (name.empty() || name == "." || name == "..") return;
             const auto trail = reader_.resolve(parent_path(point.path));
             if (trail.empty() || !S_ISDIR(trail.back().mode) || lookup(trail.back(), name)) return;
-            shown_.push_back({trail.back().reference, name, point.directory,
-                              kFirstShown + shown_.size() - 2});
+            shown_.push_back(
+                {trail.back().reference, name, point.directory, kFirstShown + shown_.size() - 2});
         } catch (const Error&) {  // damage: who looks there is told
         }
     }
