@@ -112,8 +112,7 @@ RunnableImage make_runnable(const ImageRef& ref, const std::string& store_direct
             break;
         }
         default: {
-            if (ref.kind == RefKind::registry || ref.kind == RefKind::docker_archive)
-                need_full_program();
+            if (ref.kind != RefKind::stored && ref.kind != RefKind::oci_layout) need_full_program();
             const Store store = Store::open(store_directory);
             OciImage image = open_layered(ref, store);
             runnable.kind = RunnableImage::Kind::squashfs;

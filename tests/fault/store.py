@@ -185,7 +185,7 @@ class Store(SlipwayTest):
         os.waitid(os.P_PID, holder.pid, os.WSTOPPED | os.WNOWAIT)
         try:
             result = self.slipway("gc")
-            self.assert_fails(result, "another slipway is using the store", f"process {holder.pid} (slipway) on {os.uname().nodename}",
+            self.assert_fails(result, "another slipway is using the store", f"process {holder.pid} (slipway", f"on {os.uname().nodename}",
                               "try: wait until it has ended")
         finally:
             holder.send_signal(signal.SIGCONT)
