@@ -96,13 +96,6 @@ class TarFile {
     uint64_t start_ = 0, data_ = 0, at_ = 0, size_bytes_ = 0;
 };
 
-[[noreturn]] void other_digest(const Digest& expected, const Digest& found, const char* of_what) {
-    throw Error(ErrorKind::invalid_image,
-                fmt::format("the layer {} is damaged", expected.hex().substr(0, 12)))
-        .note(fmt::format("{} is {}, and {} was announced", of_what, found.text(), expected.text()))
-        .hint("copy or pull the image again");
-}
-
 /// Write a layer's uncompressed tar, once more if its size turns out to need a longer header.
 void add_uncompressed(TarFile& tar, const OciImage& image, const Layer& layer,
                       const std::string& name, Progress& progress) {
@@ -110,16 +103,12 @@ void add_uncompressed(TarFile& tar, const OciImage& image, const Layer& layer,
     do {
         auto stream = open_decompressed(image.blobs->open_blob(layer.digest),
                                         fmt::format("layer {}", layer.digest.hex().substr(0, 12)),
-                                        layer.digest);
-        Sha256 hash;
+                                        {layer.digest, layer.diff_id});
         tar.begin(name, size_bytes);
         for (auto piece = stream->next(); !piece.empty(); piece = stream->next()) {
-            hash.update(piece.data(), piece.size());
             tar.write(piece.data(), piece.size());
             progress.add(piece.size());
         }
-        if (const Digest found = hash.finish(); found != layer.diff_id)
-            other_digest(layer.diff_id, found, "the digest of its contents");
         if (tar.end()) return;
         size_bytes = tar.member_bytes();
     } while (*size_bytes >= kUstarLimitBytes);
@@ -136,8 +125,12 @@ void add_blob(TarFile& tar, const OciImage& image, const Layer& layer, Progress&
         tar.write(buffer.data(), got);
         progress.add(got);
     }
-    if (const Digest found = hash.finish(); found != layer.digest)
-        other_digest(layer.digest, found, "its digest");
+    if (const Digest found = hash.finish(); found != layer.digest) {
+        throw Error(ErrorKind::invalid_image,
+                    fmt::format("the layer {} is damaged", layer.digest.hex().substr(0, 12)))
+            .note(fmt::format("its digest is {}", found.text()))
+            .hint("copy or pull the image again");
+    }
     if (!tar.end()) throw Error(ErrorKind::invalid_image, "a layer has not the size announced");
 }
 
@@ -172,14 +165,14 @@ uint64_t write_docker_archive(const OciImage& image, const std::string& path,
         if (there.insert(layer.diff_id).second)
             add_uncompressed(tar, image, layer, names.back().get<std::string>(), progress);
     }
-    const std::string config =
-        document(image, image.config_digest, config_to_json(image.config));
+    const std::string config = document(image, image.config_digest, config_to_json(image.config));
     const std::string config_name = sha256(config).hex() + ".json";
     tar.add(config_name, config);
     Json tags = Json::array();
     if (!name.empty()) tags.push_back(name);
-    tar.add("manifest.json",
-            to_text(Json::array({{{"Config", config_name}, {"RepoTags", tags}, {"Layers", names}}})));
+    tar.add(
+        "manifest.json",
+        to_text(Json::array({{{"Config", config_name}, {"RepoTags", tags}, {"Layers", names}}})));
     progress.finish();
     return tar.finish();
 }
