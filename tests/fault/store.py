@@ -2,12 +2,15 @@
 # Must not: use Slipway to decide whether the store is consistent.
 """Every command that changes the store is killed after its first, second, ... change until it comes through; after each
 kill the store is checked, and then the same command must succeed."""
+import ctypes
+import errno
 import hashlib
 import json
 import os
 import random
 import shutil
 import signal
+import struct
 import subprocess
 
 from slipway_test import Dir, File, SlipwayTest, Whiteout, main, program, require_program, run
@@ -191,6 +194,24 @@ class Store(SlipwayTest):
             holder.send_signal(signal.SIGCONT)
         self.assertEqual(holder.wait(30), 0)
         self.assert_succeeds(self.slipway("gc"))
+
+    def test_a_file_system_without_locks(self):
+        """flock(2) answers ENOLCK, as on NFS without a lock service: said, with a remedy, and nothing waits."""
+        def refuse_flock():
+            number = {"x86_64": 73, "aarch64": 32}[os.uname().machine]
+            code = b"".join(struct.pack("HBBI", *line) for line in (
+                (0x20, 0, 0, 0), (0x15, 0, 1, number), (0x06, 0, 0, 0x00050000 | errno.ENOLCK), (0x06, 0, 0, 0x7fff0000)))
+            buffer = ctypes.create_string_buffer(code, len(code))
+            filters = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", len(code) // 8, ctypes.addressof(buffer)), 16)
+            libc = ctypes.CDLL(None, use_errno=True)
+            if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, filters, 0, 0):
+                os._exit(99)
+        result = subprocess.run([program(), "convert", f"oci:{self.layouts[0]}", "store:x"], env=self.env, capture_output=True,
+                                text=True, preexec_fn=refuse_flock, timeout=20)
+        self.assertEqual(result.returncode, 125, result.stderr)
+        for text in ("No locks available", "has no locks, or its lock service is down", "try: put the store on a file system"):
+            self.assertIn(text, result.stderr)
+        self.assertEqual(self.check_after_kill("no locks"), [])
 
     def test_a_full_disk(self):
         """At every size of the disk: no half image, what is missing is said, and with room again it works."""
