@@ -47,8 +47,13 @@ std::string format_name(image::RefKind kind) {
             return "sif";
         case image::RefKind::oci_layout:
             return "oci";
+        case image::RefKind::oci_archive:
+            return "oci-archive";
         case image::RefKind::docker_archive:
             return "docker-archive";
+        case image::RefKind::archive:
+        case image::RefKind::tar:
+            return "tar";
         case image::RefKind::registry:
             return "docker";
         case image::RefKind::stored:
@@ -143,7 +148,7 @@ void check_write_modes(const Policy& policy, const MountSpec& mounts) {
 
 const std::vector<std::string>& policy_formats() {
     static const List names = {"squashfs", "directory",      "sif",   "stored",
-                               "oci",      "docker-archive", "docker"};
+                               "oci",      "oci-archive", "docker-archive", "tar", "docker"};
     return names;
 }
 

@@ -48,7 +48,8 @@ _slipway_options() { # SUBCOMMAND ("" for none)
     pull) echo "-h --help -t --tag --authfile --tls-verify --json -s --storage" ;;
     push) echo "-h --help --authfile --tls-verify --json -s --storage" ;;
     images | inspect) echo "-h --help --json -s --storage" ;;
-    rmi | gc) echo "-h --help -s --storage" ;;
+    rmi) echo "-h --help -s --storage" ;;
+    gc) echo "-h --help --keep-cache --keep --dry-run --json -s --storage" ;;
     slipway-train) echo "-h --help --version --model --data --epochs --strategy --device --batch-size --lr --schedule
         --momentum --weight-decay --no-augment --seed --checkpoint --checkpoint-every --stop-after --resume --threads
         --transport --no-shared-memory --overlap --bucket-bytes --json --list-primitives -v --verbose" ;;

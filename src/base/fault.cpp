@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <time.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <string_view>
 
@@ -17,9 +18,14 @@ namespace slipway::fault {
 void point(const char* name) {
     static const char* const wanted = std::getenv("SLIPWAY_FAULT");
     if (wanted == nullptr) return;
-    const std::string_view text = wanted, wanted_name = text.substr(0, text.find(':'));
+    const std::string_view text = wanted, place = text.substr(0, text.find(':'));
+    const std::string_view wanted_name = place.substr(0, place.find('@'));
     if (wanted_name != name) return;
-    const std::string_view action = text.substr(wanted_name.size() + 1);
+    if (place.size() > wanted_name.size()) {
+        static std::atomic<long> passed{0};
+        if (++passed != std::strtol(place.data() + wanted_name.size() + 1, nullptr, 10)) return;
+    }
+    const std::string_view action = text.substr(place.size() + 1);
     constexpr std::string_view kSleep = "sleep=";
     if (action == "kill") ::raise(SIGKILL);
     if (action == "stop") ::raise(SIGSTOP);

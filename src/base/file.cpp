@@ -134,22 +134,71 @@ std::string temporary_directory() {
     return directory != nullptr && directory[0] == '/' ? directory : "/tmp";
 }
 
+namespace {
+
+/// A reader of a file that is not its own locks what it can open.
+UniqueFd open_lock(const std::string& path, FileLock::Mode mode) {
+    try {
+        return sys::open(path, O_RDWR | O_CREAT, 0600);
+    } catch (const Error&) {
+        if (mode != FileLock::Mode::shared) throw;
+        const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+        if (fd < 0) throw;
+        return UniqueFd(fd);
+    }
+}
+
+/// Leave in the file who has it, for those who wait. Of several that share it, the last shows.
+void sign_lock(int fd) {
+    char host[256] = "";
+    if (::gethostname(host, sizeof host - 1) != 0) return;
+    const std::string text =
+        fmt::format("process {} ({}) on {}\n", ::getpid(), program_invocation_short_name, host);
+    // A file system without room, or a file that is only read: the lock holds all the same.
+    if (::pwrite(fd, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()))
+        (void)!::ftruncate(fd, static_cast<off_t>(text.size()));
+}
+
+std::string holder_of(int fd) {
+    char text[512];
+    const ssize_t n = ::pread(fd, text, sizeof text, 0);
+    std::string holder(text, n > 0 ? static_cast<size_t>(n) : 0);
+    while (!holder.empty() && holder.back() == '\n') holder.pop_back();
+    return holder;
+}
+
+[[noreturn]] void no_locks(const std::string& path) {
+    SysError error(fmt::format("cannot lock {}", quoted(path)), "flock");
+    if (error.errno_value() == ENOLCK || error.errno_value() == ENOSYS ||
+        error.errno_value() == EOPNOTSUPP) {
+        error.note("the file system that it lies on has no locks, or its lock service is down");
+        error.hint(
+            "put the store on a file system with locks, for example SLIPWAY_STORE=/var/tmp/$USER");
+    }
+    throw error;
+}
+
+}  // namespace
+
 FileLock::FileLock(const std::string& path, Mode mode, std::chrono::milliseconds timeout)
-    : fd_(sys::open(path, O_RDWR | O_CREAT, 0600)) {
+    : fd_(open_lock(path, mode)) {
     const int operation = (mode == Mode::shared ? LOCK_SH : LOCK_EX) | LOCK_NB;
     const auto deadline = std::chrono::steady_clock::now() + timeout;
     auto pause = std::chrono::milliseconds(1);
     while (::flock(fd_.get(), operation) != 0) {
-        if (errno != EWOULDBLOCK && errno != EINTR)
-            throw SysError(fmt::format("cannot lock {}", quoted(path)), "flock");
-        if (std::chrono::steady_clock::now() >= deadline)
-            throw Error(ErrorKind::busy,
-                        fmt::format("{} is locked by another process", quoted(path)))
-                .note(fmt::format("waited {} ms", timeout.count()))
-                .hint("wait for the other slipway to end, or find it with: fuser -v " + path);
+        if (errno != EWOULDBLOCK && errno != EINTR) no_locks(path);
+        if (std::chrono::steady_clock::now() >= deadline) {
+            const std::string holder = holder_of(fd_.get());
+            Error error(ErrorKind::busy, fmt::format("{} is locked by {}", quoted(path),
+                                                     holder.empty() ? "another process" : holder));
+            error.note(fmt::format("waited {} ms", timeout.count()));
+            error.hint("wait for it to end, or find it with: fuser -v " + path);
+            throw error;
+        }
         std::this_thread::sleep_for(pause);
         pause = std::min(pause * 2, std::chrono::milliseconds(50));
     }
+    sign_lock(fd_.get());
 }
 
 }  // namespace slipway

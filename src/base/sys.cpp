@@ -26,9 +26,13 @@
 #include <memory>
 
 #include "slipway/base/error.hpp"
+#include "slipway/base/fault.hpp"
 
 namespace slipway::sys {
 namespace {
+
+/// Where a test may kill us: see fault.hpp.
+[[maybe_unused]] constexpr const char* kChange = "change";
 
 bool absent(int value) { return value == ENOENT || value == ENOTDIR; }
 
@@ -58,6 +62,7 @@ UniqueFd open(const std::string& path, int flags, mode_t mode) {
 UniqueFd openat(int dir, const std::string& path, int flags, mode_t mode) {
     const int fd = ::openat(dir, path.c_str(), flags | O_CLOEXEC, mode);
     if (fd < 0) throw SysError(cannot("open", path), "openat");
+    if ((flags & O_CREAT) != 0) fault::point(kChange);
     return UniqueFd(fd);
 }
 
@@ -106,6 +111,7 @@ struct stat fstat(int fd, const std::string& subject) {
 void mkdirat(int dir, const std::string& path, mode_t mode) {
     if (::mkdirat(dir, path.c_str(), mode) != 0)
         throw SysError(cannot("make directory", path), "mkdirat");
+    fault::point(kChange);
 }
 
 bool mkdirat_if_absent(int dir, const std::string& path, mode_t mode) {
@@ -116,7 +122,8 @@ bool mkdirat_if_absent(int dir, const std::string& path, mode_t mode) {
 
 void make_directories(const std::string& path, mode_t mode) {
     if (path.empty() || path == "/") return;
-    if (::mkdir(path.c_str(), mode) == 0 || errno == EEXIST) return;
+    if (::mkdir(path.c_str(), mode) == 0) return fault::point(kChange);
+    if (errno == EEXIST) return;
     if (errno != ENOENT) throw SysError(cannot("make directory", path), "mkdir");
     const size_t slash = path.find_last_of('/');
     if (slash == std::string::npos || slash == 0)
@@ -129,17 +136,20 @@ void make_directories(const std::string& path, mode_t mode) {
 void unlinkat(int dir, const std::string& path, int flags) {
     if (::unlinkat(dir, path.c_str(), flags) != 0)
         throw SysError(cannot("remove", path), "unlinkat");
+    fault::point(kChange);
 }
 
 void renameat(int old_dir, const std::string& old_path, int new_dir, const std::string& new_path) {
     if (::renameat(old_dir, old_path.c_str(), new_dir, new_path.c_str()) != 0)
         throw SysError(fmt::format("cannot rename {} to {}", quoted(old_path), quoted(new_path)),
                        "renameat");
+    fault::point(kChange);
 }
 
 void symlinkat(const std::string& target, int dir, const std::string& path) {
     if (::symlinkat(target.c_str(), dir, path.c_str()) != 0)
         throw SysError(cannot("make link", path), "symlinkat");
+    fault::point(kChange);
 }
 
 void linkat(int old_dir, const std::string& old_path, int new_dir, const std::string& new_path,
@@ -147,6 +157,7 @@ void linkat(int old_dir, const std::string& old_path, int new_dir, const std::st
     if (::linkat(old_dir, old_path.c_str(), new_dir, new_path.c_str(), flags) != 0)
         throw SysError(fmt::format("cannot link {} to {}", quoted(new_path), quoted(old_path)),
                        "linkat");
+    fault::point(kChange);
 }
 
 void mknodat(int dir, const std::string& path, mode_t mode, dev_t device) {
@@ -169,6 +180,7 @@ std::string readlinkat(int dir, const std::string& path) {
 
 void fchmod(int fd, mode_t mode, const std::string& subject) {
     if (::fchmod(fd, mode) != 0) throw SysError(cannot("set the mode of", subject), "fchmod");
+    fault::point(kChange);
 }
 
 void fchmodat(int dir, const std::string& path, mode_t mode) {
@@ -183,10 +195,12 @@ void fchownat_nofollow(int dir, const std::string& path, uid_t uid, gid_t gid) {
 
 void ftruncate(int fd, off_t size, const std::string& subject) {
     if (::ftruncate(fd, size) != 0) throw SysError(cannot("set the size of", subject), "ftruncate");
+    fault::point(kChange);
 }
 
 void fsync(int fd, const std::string& subject) {
     if (::fsync(fd) != 0) throw SysError(cannot("write", subject), "fsync");
+    fault::point(kChange);
 }
 
 void syncfs(int fd, const std::string& subject) {

@@ -18,12 +18,14 @@ namespace {
 struct Options {
     std::string source;
     std::string destination;
-    std::string codec = "zstd";
+    std::string codec;
     std::string store;
     image::SquashfsOptions squashfs;
 };
 
-image::SquashfsCodec codec_of(const std::string& name) {
+/// Apptainer's own squashfs tools may know gzip only.
+image::SquashfsCodec codec_of(const std::string& name, const std::string& destination) {
+    if (name.empty() && destination.ends_with(".sif")) return image::SquashfsCodec::gzip;
     if (name == "gzip") return image::SquashfsCodec::gzip;
     if (name == "xz") return image::SquashfsCodec::xz;
     if (name == "lz4") return image::SquashfsCodec::lz4;
@@ -48,13 +50,13 @@ void add_convert(CLI::App& app, Action& action) {
     auto* command = app.add_subcommand("convert", "Convert an image to another format");
     auto options = std::make_shared<Options>();
     command->footer(
-        "source: oci:DIR[:TAG], docker-archive:FILE[:REF], docker://REF, a stored name, a "
-        "directory, "
-        "FILE.sqfs, FILE.sif\n"
-        "destination: FILE.sqfs, oci:DIR[:TAG], a directory, store:NAME");
+        "source: oci:DIR[:TAG], oci-archive:FILE[:TAG], docker-archive:FILE[:REF], docker://REF, a "
+        "stored name, a directory, FILE.sqfs, FILE.sif, FILE.tar\n"
+        "destination: FILE.sqfs, FILE.sif, FILE.tar[.gz|.zst], oci:DIR[:TAG], oci-archive:FILE[:TAG], "
+        "docker-archive:FILE[:NAME], a directory, store:NAME");
     command->add_option("source", options->source, "what to convert")->required();
     command->add_option("destination", options->destination, "what to write")->required();
-    command->add_option("--compressor", options->codec, "of a squashfs file: zstd, gzip, xz, lz4")
+    command->add_option("--compressor", options->codec, "of a squashfs: zstd, gzip, xz, lz4 (default: zstd, in a SIF gzip)")
         ->check(CLI::IsMember({"zstd", "gzip", "xz", "lz4"}));
     command
         ->add_option("--level", options->squashfs.level,
@@ -70,7 +72,7 @@ void add_convert(CLI::App& app, Action& action) {
                         "the image store (default: $SLIPWAY_STORE)");
     command->callback([options, &action] {
         action = [options] {
-            options->squashfs.codec = codec_of(options->codec);
+            options->squashfs.codec = codec_of(options->codec, options->destination);
             options->squashfs.source_date_epoch = source_date_epoch();
             const auto store = image::Store::open(chosen_store(options->store));
             const auto report =

@@ -25,6 +25,9 @@ std::string as_json(const std::vector<image::StoredImage>& images) {
                         {"manifest_digest", image.manifest_digest.text()},
                         {"config_digest", image.config_digest.text()},
                         {"size_bytes", image.size_bytes},
+                        {"layers", image.layers},
+                        {"architecture", image.architecture},
+                        {"squashfs", image.squashfs.empty() ? Json() : Json(image.squashfs)},
                         {"created", image.created}});
     return to_text(list, 2) + "\n";
 }

@@ -136,6 +136,14 @@ std::optional<std::string> ImageConfig::get_env(const std::string& key) const {
     return std::nullopt;
 }
 
+void ImageConfig::become_one_layer(const Digest& diff_id) {
+    if (diff_ids.size() == 1 && diff_ids[0] == diff_id) return;
+    diff_ids = {diff_id};
+    if (history.empty()) return;
+    for (HistoryEntry& entry : history) entry.empty_layer = true;
+    history.push_back({created, "slipway convert", "the layers above as one", false});
+}
+
 ImageConfig config_from_json(const Json& json, const std::string& subject) {
     ImageConfig config;
     config.architecture = json_string(json, "architecture", subject);

@@ -4,11 +4,15 @@
 
 #include <fmt/core.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
-
+#include "added_files.hpp"
+#include "archive_blobs.hpp"
+#include "archive_writer.hpp"
+#include "destination.hpp"
 #include "oci_model.hpp"
+#include "sif.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/file.hpp"
 #include "slipway/base/log.hpp"
@@ -21,75 +25,6 @@
 
 namespace slipway::image {
 namespace {
-
-enum class Target { squashfs, layout, directory, store };
-
-struct Destination {
-    Target kind = Target::directory;
-    std::string path;
-    std::string name;  ///< tag, or stored name
-};
-
-constexpr const char* kPossible =
-    "a destination is FILE.sqfs, oci:DIR[:TAG], a directory, or store:NAME";
-
-Destination parse_destination(const std::string& text) {
-    auto after = [&](std::string_view scheme) { return text.substr(scheme.size()); };
-    if (text.empty()) {
-        throw Error(ErrorKind::usage, "the destination is empty").hint(kPossible);
-    }
-    if (text.starts_with("store:")) {
-        return {Target::store, {}, normalize_stored_name(after("store:"))};
-    }
-    if (text.starts_with("oci:")) {
-        std::string path = after("oci:"), tag;
-        size_t colon = path.rfind(':');
-        if (colon != std::string::npos && path.find('/', colon) == std::string::npos) {
-            tag = path.substr(colon + 1);
-            path.resize(colon);
-        }
-        if (path.empty()) throw Error(ErrorKind::usage, "oci: needs a directory").hint(kPossible);
-        return {Target::layout, path, tag.empty() ? "latest" : tag};
-    }
-    if (text.starts_with("docker-archive:")) {
-        throw Error(ErrorKind::unsupported, fmt::format("cannot write {}", slipway::quoted(text)))
-            .hint(kPossible);
-    }
-    if (text.starts_with("docker://")) {
-        throw Error(ErrorKind::unsupported,
-                    fmt::format("convert does not write {}", slipway::quoted(text)))
-            .hint(fmt::format("push the image: slipway push SOURCE {}", text));
-    }
-    if (text.ends_with(".sif")) {
-        throw Error(ErrorKind::unsupported, "SIF files are not written").hint(kPossible);
-    }
-    if (text.ends_with(".sqfs") || text.ends_with(".squashfs")) return {Target::squashfs, text, {}};
-    return {Target::directory, text, {}};
-}
-
-[[noreturn]] void in_the_way(const std::string& path, const std::string& why) {
-    throw Error(ErrorKind::already_exists, fmt::format("{} {}", slipway::quoted(path), why))
-        .hint("remove it first, or choose another name");
-}
-
-void check_destination(const Destination& destination) {
-    if (destination.kind == Target::store || destination.kind == Target::layout) return;
-    auto status = sys::stat_if_exists(AT_FDCWD, destination.path);
-    if (!status) {
-        std::string parent(parent_path(absolute_path(destination.path)));
-        if (!sys::stat_if_exists(AT_FDCWD, parent)) {
-            throw Error(ErrorKind::not_found, fmt::format("there is no directory {} to write into",
-                                                          slipway::quoted(parent)));
-        }
-        return;
-    }
-    if (destination.kind == Target::squashfs) in_the_way(destination.path, "is there already");
-    if (!S_ISDIR(status->st_mode)) in_the_way(destination.path, "is there and is no directory");
-    UniqueFd fd = sys::open(destination.path, O_RDONLY | O_DIRECTORY);
-    if (!sys::list_directory(fd.get(), destination.path).empty()) {
-        in_the_way(destination.path, "is not empty");
-    }
-}
 
 /// What is converted: an image of layers, or a tree with its config.
 struct Source {
@@ -144,55 +79,90 @@ ConvertReport to_squashfs(const Source& source, const Destination& destination, 
     return {describe(destination.path, report.output_bytes) + cost_of(report), report.warnings};
 }
 
-/// Write a tree as one gzip layer through `put`, which gives the file its place.
-Layer write_tree_layer(const TreeImage& tree, int fd, const SquashfsOptions& options) {
-    LayerWriter writer(fd, LayerCompression::gzip, options.source_date_epoch);
-    writer.add_all(*tree.open());
-    return writer.finish();
+/// The layers of what is converted; a tree becomes one.
+OciImage layered(Source& source, const SquashfsOptions& options) {
+    if (source.layered) return *source.layered;
+    return as_one_layer(source.tree, options.source_date_epoch);
 }
 
-ConvertReport to_store(const Source& source, const Destination& destination, const Store& store,
-                       const SquashfsOptions& options) {
+uint64_t layer_bytes(const OciImage& image) {
+    uint64_t sum = 0;
+    for (const Layer& layer : image.layers) sum += layer.size_bytes;
+    return sum;
+}
+
+ConvertReport to_store(const OciImage& image, const Destination& destination, const Store& store) {
     Store target = store;
-    OciImage image;
-    if (source.layered) {
-        image = target.import(destination.name, *source.layered);
-    } else {
-        Layer layer =
-            target.add_layer([&](int fd) { return write_tree_layer(source.tree, fd, options); });
-        image = target.tag(destination.name, source.tree.config, {layer});
-    }
-    uint64_t size_bytes = 0;
-    for (const Layer& layer : image.layers) size_bytes += layer.size_bytes;
-    return {fmt::format("stored {} ({})", destination.name, human_bytes(size_bytes)), {}};
+    target.import(destination.name, image);
+    return {fmt::format("stored {} ({})", destination.name, human_bytes(layer_bytes(image))), {}};
 }
 
-ConvertReport to_layout(const Source& source, const Destination& destination,
-                        const SquashfsOptions& options) {
-    bool was_there = sys::stat_if_exists(AT_FDCWD, destination.path).has_value();
-    std::string blobs = join_path(destination.path, "blobs/sha256");
-    uint64_t size_bytes = 0;
-    try {
-        if (source.layered) {
-            write_oci_layout(*source.layered, destination.path, destination.name);
-            for (const Layer& layer : source.layered->layers) size_bytes += layer.size_bytes;
-        } else {
-            LayoutWriter writer(destination.path, blobs);
-            TempFile file(blobs);
-            Layer layer = write_tree_layer(source.tree, file.fd(), options);
-            file.commit(blob_path(destination.path, layer.digest));
-            ImageConfig config = source.tree.config;
-            config.diff_ids = {layer.diff_id};
-            Descriptor document = writer.put(to_text(config_to_json(config)), kConfigType);
-            writer.set_tag(destination.name,
-                           writer.put(to_text(make_manifest(document, {layer})), kManifestType));
-            size_bytes = layer.size_bytes;
-        }
-    } catch (...) {
-        if (!was_there) remove_tree(destination.path);
-        throw;
+ConvertReport to_layout(const OciImage& image, const Destination& destination, const Store& store) {
+    const std::string written = fmt::format("oci:{}:{}", destination.path, destination.name);
+    if (sys::stat_if_exists(AT_FDCWD, join_path(destination.path, "oci-layout"))) {
+        write_oci_layout(image, destination.path, destination.name);
+        return {describe(written, layer_bytes(image)), {}};
     }
-    return {describe(fmt::format("oci:{}:{}", destination.path, destination.name), size_bytes), {}};
+    const std::string parent(parent_path(absolute_path(destination.path)));
+    sys::make_directories(parent);
+    StagedTree staged(destination.path, store.subdirectory("tmp"));
+    sys::fchmodat(AT_FDCWD, staged.path(), user_mode(0777));
+    write_oci_layout(image, staged.path(), destination.name);
+    staged.commit();
+    return {describe(written, layer_bytes(image)), {}};
+}
+
+ConvertReport to_archive(const OciImage& image, const Destination& destination) {
+    const bool docker = destination.kind == Target::docker_archive;
+    const uint64_t size_bytes =
+        docker ? write_docker_archive(image, destination.path, destination.name)
+               : write_oci_archive(image, destination.path, destination.name);
+    return {describe(destination.path, size_bytes), {}};
+}
+
+/// A squashfs of the source that is there until this object goes: the way of layers to one tree.
+class Merged {
+ public:
+    Merged(const Source& source, const Destination& destination, const Store& store,
+           const SquashfsOptions& options)
+        : staged_(destination.path, store.subdirectory("tmp")),
+          path_(join_path(staged_.path(), "squashfs")),
+          report(to_squashfs(source, {Target::squashfs, path_, {}}, store, options)),
+          file(sys::open(path_, O_RDONLY)) {}
+
+ private:
+    StagedTree staged_;
+    std::string path_;
+
+ public:
+    ConvertReport report;
+    UniqueFd file;
+};
+
+const ImageConfig& config_of(const Source& source) {
+    return source.layered ? source.layered->config : source.tree.config;
+}
+
+ConvertReport to_sif(const Source& source, const Destination& destination, const Store& store,
+                     const SquashfsOptions& options) {
+    const Merged merged(source, destination, store, options);
+    const SquashfsInfo info = check_squashfs(merged.file.get(), destination.path);
+    const uint64_t size_bytes =
+        write_sif(merged.file.get(), config_of(source), info.modified, destination.path);
+    return {describe(destination.path, size_bytes), merged.report.warnings};
+}
+
+/// A plain tar holds the tree as a squashfs would, the added files included.
+ConvertReport to_tar(const Source& source, const Destination& destination, const Store& store,
+                     const SquashfsOptions& options) {
+    Merged merged(source, destination, store, options);
+    NewFile file(destination.path);
+    LayerWriter writer(file.fd(), destination.compression, options.source_date_epoch);
+    writer.add_all(*open_squashfs(std::move(merged.file), destination.path));
+    const Layer layer = writer.finish();
+    sys::fsync(file.fd(), destination.path);
+    file.commit(user_mode(0666));
+    return {describe(destination.path, layer.size_bytes), merged.report.warnings};
 }
 
 void add_counts(const UnpackReport& report, UnpackReport& sum) {
@@ -201,34 +171,53 @@ void add_counts(const UnpackReport& report, UnpackReport& sum) {
     sum.devices_not_made += report.devices_not_made;
 }
 
-void write_config(const std::string& directory, const ImageConfig& config) {
-    Root root(directory);
-    UniqueFd parent = root.open_parent(kConfigPathInImage, true);
-    // Whatever an image has at that name is replaced, never written through.
-    remove_tree(parent.get(), std::string(base_name(kConfigPathInImage)));
-    UniqueFd file = sys::openat(parent.get(), std::string(base_name(kConfigPathInImage)),
-                                O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644);
-    std::string text = to_text(config_to_json(config));
-    sys::write_all(file.get(), text.data(), text.size(), kConfigPathInImage);
+/// Write what Slipway adds to an image, through a root directory that may hold hostile links.
+void write_added_files(const std::string& directory, const Source& source) {
+    const Root root(directory);
+    const auto added = plan_added_files(
+        config_of(source), source.layered ? source.layered->manifest_digest.text() : "",
+        [&root](const std::string& path) {
+            const auto status = root.stat(path, false);
+            if (!status) return There::nothing;
+            return S_ISDIR(status->st_mode) ? There::directory : There::other;
+        });
+    for (const AddedFile& file : added) {
+        const std::string name(base_name(file.entry.path));
+        const UniqueFd parent = root.open_parent(file.entry.path, true);
+        if (file.entry.type == EntryType::directory) {
+            const auto status = sys::stat_if_exists(parent.get(), name, AT_SYMLINK_NOFOLLOW);
+            if (status && S_ISDIR(status->st_mode)) continue;
+        }
+        // Whatever an image has at that name is replaced, never written through.
+        remove_tree(parent.get(), name);
+        if (file.entry.type == EntryType::directory) {
+            sys::mkdirat(parent.get(), name, file.entry.mode);
+        } else if (file.entry.type == EntryType::symlink) {
+            sys::symlinkat(file.entry.link_target, parent.get(), name);
+        } else {
+            const UniqueFd fd =
+                sys::openat(parent.get(), name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644);
+            sys::fchmod(fd.get(), file.entry.mode, file.entry.path);
+            sys::write_all(fd.get(), file.content.data(), file.content.size(), file.entry.path);
+        }
+    }
 }
 
-ConvertReport to_directory(const Source& source, const Destination& destination) {
-    std::string target = absolute_path(destination.path);
-    while (target.size() > 1 && target.back() == '/') target.pop_back();
-    TempDir temporary(std::string(parent_path(target)), ".slipway-");
-    sys::fchmodat(AT_FDCWD, temporary.path(), 0755);
+ConvertReport to_directory(const Source& source, const Destination& destination,
+                           const Store& store) {
+    StagedTree staged(destination.path, store.subdirectory("tmp"));
+    sys::fchmodat(AT_FDCWD, staged.path(), 0755);
     UnpackReport sum;
     if (source.layered) {
         for (size_t i = 0; i < source.layered->layers.size(); ++i) {
             auto layer = open_image_layer(*source.layered, i);
-            add_counts(unpack_layer(*layer, temporary.path(), UnpackStyle::plain), sum);
+            add_counts(unpack_layer(*layer, staged.path(), UnpackStyle::plain), sum);
         }
     } else {
-        add_counts(unpack_layer(*source.tree.open(), temporary.path(), UnpackStyle::plain), sum);
+        add_counts(unpack_layer(*source.tree.open(), staged.path(), UnpackStyle::plain), sum);
     }
-    write_config(temporary.path(), source.layered ? source.layered->config : source.tree.config);
-    sys::renameat(AT_FDCWD, temporary.path(), AT_FDCWD, target);  // over an empty directory, too
-    temporary.release();
+    write_added_files(staged.path(), source);
+    staged.commit();  // over an empty directory, too
     ConvertReport report{fmt::format("wrote {} ({} entries)", destination.path, sum.entries), {}};
     if (sum.owners_not_kept > 0) {
         report.warnings.push_back(
@@ -244,6 +233,56 @@ ConvertReport to_directory(const Source& source, const Destination& destination)
     return report;
 }
 
+/// What the destination cannot hold of the source; "" when nothing is lost.
+std::string losses(const Source& source, const Destination& destination) {
+    if (!source.layered) return {};
+    const OciImage& image = *source.layered;
+    const bool one_tree = destination.kind == Target::squashfs || destination.kind == Target::sif ||
+                          destination.kind == Target::tar || destination.kind == Target::directory;
+    if (one_tree && image.layers.size() > 1) {
+        return fmt::format(
+            "not kept: the {} layers, which become one tree; their digests and the history are "
+            "noted in {}",
+            image.layers.size(), kConfigPathInImage);
+    }
+    if (destination.kind != Target::docker_archive || image.manifest_digest.empty()) return {};
+    return "not kept: the manifest, its digest and its annotations; the image id and the layers' "
+           "diff ids stay";
+}
+
+/// Where layers' packs are kept; "" in a store that somebody else filled and that is read-only.
+std::string pack_directory(const Store& store) {
+    try {
+        const std::string directory = store.subdirectory("packs");
+        return ::access(directory.c_str(), W_OK) == 0 ? directory : "";
+    } catch (const Error& error) {
+        log::verbose("layers' packs are not kept: {}", error.message());
+        return {};
+    }
+}
+
+ConvertReport write(Source& source, const Destination& destination, const Store& store,
+                    const SquashfsOptions& options) {
+    switch (destination.kind) {
+        case Target::squashfs:
+            return to_squashfs(source, destination, store, options);
+        case Target::sif:
+            return to_sif(source, destination, store, options);
+        case Target::tar:
+            return to_tar(source, destination, store, options);
+        case Target::layout:
+            return to_layout(layered(source, options), destination, store);
+        case Target::oci_archive:
+        case Target::docker_archive:
+            return to_archive(layered(source, options), destination);
+        case Target::store:
+            return to_store(layered(source, options), destination, store);
+        case Target::directory:
+            break;
+    }
+    return to_directory(source, destination, store);
+}
+
 }  // namespace
 
 OciImage open_layered(const ImageRef& ref, const Store& store) {
@@ -252,6 +291,12 @@ OciImage open_layered(const ImageRef& ref, const Store& store) {
             return open_oci_layout(ref.path, ref.name);
         case RefKind::docker_archive:
             return open_docker_archive(ref.path, ref.name);
+        case RefKind::oci_archive:
+            return open_oci_archive(ref.path, ref.name);
+        case RefKind::archive:
+            return open_archive(ref.path, ref.name);
+        case RefKind::tar:
+            return open_plain_tar(ref.path);
         case RefKind::stored:
             return store.get(ref.name);
         case RefKind::registry: {
@@ -270,7 +315,8 @@ OciImage open_layered(const ImageRef& ref, const Store& store) {
 
 SquashfsReport write_squashfs(const OciImage& image, const std::string& output, const Store& store,
                               SquashfsOptions options) {
-    options.pack_directory = store.subdirectory("packs");
+    options.pack_directory = pack_directory(store);
+    options.source = image.manifest_digest.text();
     options.pack_limit_bytes = pack_limit_from_environment();
     return write_squashfs(inputs_of(image), image.config, output, options);
 }
@@ -279,18 +325,16 @@ ConvertReport convert(const std::string& source_text, const std::string& destina
                       const Store& store, const SquashfsOptions& options) {
     Destination destination = parse_destination(destination_text);
     check_destination(destination);
-    Source source = open_source(source_text, store);
-    switch (destination.kind) {
-        case Target::squashfs:
-            return to_squashfs(source, destination, store, options);
-        case Target::layout:
-            return to_layout(source, destination, options);
-        case Target::store:
-            return to_store(source, destination, store, options);
-        case Target::directory:
-            break;
+    try {
+        Source source = open_source(source_text, store);
+        if (const std::string lost = losses(source, destination); !lost.empty())
+            log::info("{}", lost);
+        return write(source, destination, store, options);
+    } catch (Error& error) {
+        add_room_left(error,
+                      destination.kind == Target::store ? store.directory() : destination.path);
+        throw;
     }
-    return to_directory(source, destination);
 }
 
 }  // namespace slipway::image

@@ -2,101 +2,15 @@
 // Must not: write anything but unlinked temporary files.
 #include <fmt/core.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <map>
+#include <algorithm>
 
+#include "archive_blobs.hpp"
 #include "byte_stream.hpp"
-#include "oci_model.hpp"
 #include "slipway/base/error.hpp"
-#include "slipway/base/file.hpp"
-#include "slipway/base/path.hpp"
-#include "slipway/base/sys.hpp"
-#include "tar_index.hpp"
 
 namespace slipway::image {
 namespace {
-
-/// A file without a name, for what must be a descriptor of its own.
-UniqueFd scratch_file() {
-    std::string path = join_path(temporary_directory(), "slipway-XXXXXX");
-    UniqueFd fd(::mkostemp(path.data(), O_CLOEXEC));
-    if (!fd) {
-        throw SysError(fmt::format("cannot make a temporary file in {}",
-                                   slipway::quoted(temporary_directory())),
-                       "mkostemp");
-    }
-    ::unlink(path.c_str());
-    return fd;
-}
-
-/// The archive as an uncompressed file: itself, or a decompressed copy.
-UniqueFd open_uncompressed(const std::string& file) {
-    UniqueFd fd = sys::open(file, O_RDONLY);
-    if (detect_compression(fd.get(), file) == Compression::none) return fd;
-    UniqueFd copy = scratch_file();
-    auto stream = open_decompressed(std::move(fd), slipway::quoted(file));
-    for (auto piece = stream->next(); !piece.empty(); piece = stream->next()) {
-        sys::write_all(copy.get(), piece.data(), piece.size(), "a decompressed docker archive");
-    }
-    return copy;
-}
-
-/// Members of a docker archive as blobs.
-class ArchiveBlobs : public BlobSource {
- public:
-    ArchiveBlobs(UniqueFd archive, std::string subject)
-        : archive_(std::move(archive)),
-          subject_(std::move(subject)),
-          members_(index_tar(archive_.get(), subject_)) {}
-
-    const std::string& subject() const { return subject_; }
-
-    /// A member, links followed; nullptr if it is not there.
-    const TarMember* find(const std::string& name) const {
-        std::string at = clean_member_path(name);
-        for (int links = 0; links < 16; ++links) {
-            auto it = members_.find(at);
-            if (it == members_.end()) return nullptr;
-            if (it->second.link_target.empty()) return &it->second;
-            at = it->second.link_target;
-        }
-        return nullptr;
-    }
-
-    const TarMember& get(const std::string& name) const {
-        if (const TarMember* member = find(name)) return *member;
-        throw Error(ErrorKind::invalid_image,
-                    fmt::format("{} has no member {}", subject_, slipway::quoted(name)));
-    }
-
-    UniqueFd open(const TarMember& member) const {
-        UniqueFd copy = scratch_file();
-        copy_bytes(archive_.get(), member.offset, copy.get(), 0, member.size_bytes, subject_);
-        return copy;
-    }
-
-    std::string read(const TarMember& member) const {
-        return read_all(open(member).get(), subject_);
-    }
-
-    void name_blob(const Digest& digest, const TarMember& member) { blobs_[digest] = member; }
-
-    UniqueFd open_blob(const Digest& digest) const override {
-        auto it = blobs_.find(digest);
-        if (it == blobs_.end()) {
-            throw Error(ErrorKind::not_found,
-                        fmt::format("the blob {} is not in {}", digest.text(), subject_));
-        }
-        return open(it->second);
-    }
-
- private:
-    UniqueFd archive_;
-    std::string subject_;
-    std::map<std::string, TarMember> members_;
-    std::map<Digest, TarMember> blobs_;
-};
 
 bool names_match(const std::string& tag, const std::string& wanted) {
     return tag == wanted || tag == wanted + ":latest";
@@ -154,15 +68,16 @@ Layer take_layer(ArchiveBlobs& blobs, const std::string& name, const Digest& dif
 }  // namespace
 
 OciImage open_docker_archive(const std::string& file, const std::string& reference) {
-    std::string subject = slipway::quoted(file);
-    auto blobs = std::make_shared<ArchiveBlobs>(open_uncompressed(file), subject);
+    return open_docker_archive(std::make_shared<ArchiveBlobs>(file), reference);
+}
+
+OciImage open_docker_archive(std::shared_ptr<ArchiveBlobs> blobs, const std::string& reference) {
+    const std::string& subject = blobs->subject();
     const TarMember* manifest = blobs->find("manifest.json");
     if (!manifest) {
         throw Error(ErrorKind::invalid_image,
                     fmt::format("{} is no docker archive: it has no manifest.json", subject))
-            .hint(
-                "a plain tar of a root directory can be unpacked with tar and used as a "
-                "directory");
+            .hint("name it without a scheme: what kind of archive it is is found out");
     }
     Json item = choose(parse_json(blobs->read(*manifest), subject), reference, subject);
     const TarMember& config = blobs->get(json_string(item, "Config", subject));

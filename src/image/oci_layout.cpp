@@ -113,7 +113,7 @@ LayoutWriter::LayoutWriter(std::string directory, std::string temporary)
     sys::make_directories(join_path(directory_, "blobs/sha256"));
     std::string version = join_path(directory_, "oci-layout");
     if (!sys::stat_if_exists(AT_FDCWD, version)) {
-        write_file_atomic(version, R"({"imageLayoutVersion":"1.0.0"})");
+        write_document(version, R"({"imageLayoutVersion":"1.0.0"})");
     }
 }
 
@@ -136,6 +136,7 @@ void LayoutWriter::copy(const BlobSource& from, const Digest& digest, const std:
     if (sys::stat_if_exists(AT_FDCWD, path)) return;
     UniqueFd in = from.open_blob(digest);
     TempFile file(temporary_);
+    file.reserve(size_of(in, subject));
     Sha256 hash;
     std::vector<char> buffer(1 << 20);
     Progress progress(fmt::format("copying {}", digest.hex().substr(0, 12)), size_of(in, subject),
@@ -173,8 +174,15 @@ Descriptor LayoutWriter::put_image(const OciImage& image) {
     return put(text, json_string(json, "mediaType", "the manifest", kManifestType));
 }
 
+/// Through the temporary directory, which is swept: a kill leaves nothing beside the document.
+void LayoutWriter::write_document(const std::string& path, const std::string& text) {
+    TempFile file(temporary_);
+    sys::write_all(file.fd(), text.data(), text.size(), path);
+    file.commit(path);
+}
+
 void LayoutWriter::write_index(const Json& index) {
-    write_file_atomic(join_path(directory_, "index.json"), to_text(index));
+    write_document(join_path(directory_, "index.json"), to_text(index));
 }
 
 void LayoutWriter::set_tag(const std::string& tag, Descriptor manifest) {

@@ -84,6 +84,7 @@ class LayoutWriter {
 
  private:
     void write_index(const Json& index);
+    void write_document(const std::string& path, const std::string& text);
     std::string directory_;
     std::string temporary_;
 };

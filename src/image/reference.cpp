@@ -46,14 +46,21 @@ RefKind kind_of_file(const std::string& path) {
     std::string_view bytes(head, got);
     if (bytes.starts_with("hsqs")) return RefKind::squashfs;
     if (bytes.size() > 42 && bytes.substr(32, 9) == "SIF_MAGIC") return RefKind::sif;
-    if (bytes.size() == 512 && bytes.substr(257, 5) == "ustar") return RefKind::docker_archive;
+    if (bytes.size() == 512 && bytes.substr(257, 5) == "ustar") return RefKind::archive;
     if (path.ends_with(".sqfs") || path.ends_with(".squashfs")) return RefKind::squashfs;
     if (path.ends_with(".sif")) return RefKind::sif;
-    for (const char* suffix : {".tar", ".tar.gz", ".tgz", ".tar.zst"}) {
-        if (path.ends_with(suffix)) return RefKind::docker_archive;
+    for (const char* suffix : {".tar", ".tar.gz", ".tgz", ".tar.zst", ".tzst"}) {
+        if (path.ends_with(suffix)) return RefKind::archive;
+    }
+    for (const char* suffix : {".tar.xz", ".txz", ".tar.bz2", ".tbz2"}) {
+        if (!path.ends_with(suffix)) continue;
+        throw Error(ErrorKind::unsupported,
+                    fmt::format("{} is compressed in a way that image archives are not",
+                                slipway::quoted(path)))
+            .hint("decompress it first, with xz -d or bzip2 -d; plain, gzip and zstd are read");
     }
     throw Error(ErrorKind::invalid_image, fmt::format("{} is no image", quoted(path)))
-        .note("it is neither a squashfs file, nor a SIF, nor a docker archive")
+        .note("it is neither a squashfs file, nor a SIF, nor a tar file")
         .hint(
             "name a .sqfs file, a directory, oci:DIR[:TAG], docker-archive:FILE, or an image "
             "that \"slipway images\" lists");
@@ -97,10 +104,10 @@ ImageRef layout_ref(std::string_view text, std::string_view rest) {
     return ref;
 }
 
-/// docker-archive:FILE[:REF]; REF holds colons itself.
-ImageRef archive_ref(std::string_view text, std::string_view rest) {
+/// SCHEME:FILE[:REF]; REF holds colons itself.
+ImageRef archive_ref(RefKind kind, std::string_view text, std::string_view rest) {
     ImageRef ref;
-    ref.kind = RefKind::docker_archive;
+    ref.kind = kind;
     ref.text = text;
     for (size_t end = rest.size();; end = rest.rfind(':', end - 1)) {
         if (end == std::string_view::npos || end == 0) {
@@ -115,6 +122,12 @@ ImageRef archive_ref(std::string_view text, std::string_view rest) {
         }
     }
 }
+
+constexpr std::pair<std::string_view, RefKind> kArchiveSchemes[] = {
+    {"docker-archive:", RefKind::docker_archive},
+    {"oci-archive:", RefKind::oci_archive},
+    {"tar:", RefKind::tar},
+};
 
 bool is_lower_or_digit(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
 
@@ -180,7 +193,8 @@ ImageRef parse_image_ref(std::string_view text) {
     if (text.find('\0') != std::string_view::npos) malformed_name(text);
     auto after = [&](std::string_view scheme) { return text.substr(scheme.size()); };
     if (text.starts_with("oci:")) return layout_ref(text, after("oci:"));
-    if (text.starts_with("docker-archive:")) return archive_ref(text, after("docker-archive:"));
+    for (const auto& [scheme, kind] : kArchiveSchemes)
+        if (text.starts_with(scheme)) return archive_ref(kind, text, after(scheme));
     ImageRef ref;
     ref.text = text;
     if (text.starts_with("docker://")) {
@@ -201,7 +215,9 @@ ImageRef parse_image_ref(std::string_view text) {
     }
     if (text.find("://") != std::string_view::npos) {
         throw Error(ErrorKind::usage, fmt::format("the scheme of {} is not known", quoted(text)))
-            .hint("oci:DIR[:TAG], docker-archive:FILE[:REF] and docker://REF are");
+            .hint(
+                "oci:DIR[:TAG], oci-archive:FILE[:TAG], docker-archive:FILE[:REF], tar:FILE and "
+                "docker://REF are");
     }
     ref.name = normalize_stored_name(text);
     return ref;
@@ -219,8 +235,14 @@ std::string_view to_string(RefKind kind) {
             return "SIF";
         case RefKind::oci_layout:
             return "OCI layout";
+        case RefKind::oci_archive:
+            return "OCI archive";
         case RefKind::docker_archive:
             return "docker archive";
+        case RefKind::archive:
+            return "archive";
+        case RefKind::tar:
+            return "tar";
         case RefKind::registry:
             return "registry";
         case RefKind::stored:

@@ -10,6 +10,8 @@
 #include "slipway/base/path.hpp"
 #include "slipway/base/sys.hpp"
 #include "slipway/image/convert.hpp"
+#include "store_use.hpp"
+#include "temp_file.hpp"
 #include "tree_source.hpp"
 
 namespace slipway::image {
@@ -30,7 +32,7 @@ std::string identity_at(const std::string& path) {
 
 /// The squashfs file made from an image of layers, kept in the store under its config's digest,
 /// which fixes the layers' contents, too.
-std::string squashfs_of(const OciImage& image, const ImageRef& ref, const Store& store) {
+std::string make_squashfs(const OciImage& image, const ImageRef& ref, const Store& store) {
     std::string name = fmt::format("squashfs/{}.sqfs", image.config_digest.hex());
     std::string path = join_path(store.directory(), name);
     auto made = [&] { return sys::stat_if_exists(AT_FDCWD, path).has_value(); };
@@ -41,9 +43,27 @@ std::string squashfs_of(const OciImage& image, const ImageRef& ref, const Store&
     if (made()) return path;
     store.subdirectory("squashfs");
     log::info("making a squashfs of {}, once", ref.text);
-    SquashfsReport report = write_squashfs(image, path, store);
-    for (const std::string& warning : report.warnings) log::warning("{}", warning);
+    try {
+        const SquashfsReport report = write_squashfs(image, path, store);
+        for (const std::string& warning : report.warnings) log::warning("{}", warning);
+    } catch (Error& error) {
+        add_room_left(error, path);
+        throw;
+    }
     return path;
+}
+
+/// A store that somebody else filled may be read-only: then the squashfs goes into the user's own.
+std::string squashfs_of(const OciImage& image, const ImageRef& ref, const Store& store) {
+    try {
+        return make_squashfs(image, ref, store);
+    } catch (const Error& error) {
+        if (!is_read_only(error) || store.directory() == Store::personal_directory()) throw;
+        log::info("{} is read-only here: what is made of {} is kept in {}", store.directory(),
+                  ref.text, Store::personal_directory());
+        log::verbose("{}", error.message());
+    }
+    return make_squashfs(image, ref, Store::open(Store::personal_directory()));
 }
 
 /// Refuse what this machine cannot execute, unless the kernel was told how to (binfmt_misc).
@@ -92,8 +112,7 @@ RunnableImage make_runnable(const ImageRef& ref, const std::string& store_direct
             break;
         }
         default: {
-            if (ref.kind == RefKind::registry || ref.kind == RefKind::docker_archive)
-                need_full_program();
+            if (ref.kind != RefKind::stored && ref.kind != RefKind::oci_layout) need_full_program();
             const Store store = Store::open(store_directory);
             OciImage image = open_layered(ref, store);
             runnable.kind = RunnableImage::Kind::squashfs;

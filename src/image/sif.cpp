@@ -52,14 +52,15 @@ std::string text_of(const uint8_t* bytes, size_t size) {
 }
 
 /// Source: sif, pkg/sif/arch.go.
+constexpr std::pair<const char*, const char*> kArchitectures[] = {
+    {"01", "386"},     {"02", "amd64"},    {"03", "arm"},   {"04", "arm64"},
+    {"05", "ppc64"},   {"06", "ppc64le"},  {"07", "mips"},  {"08", "mipsle"},
+    {"09", "mips64"},  {"10", "mips64le"}, {"11", "s390x"}, {"12", "riscv64"},
+    {"13", "loong64"},
+};
+
 std::string architecture_of(const std::string& code) {
-    static constexpr std::pair<const char*, const char*> kNames[] = {
-        {"01", "386"},     {"02", "amd64"},    {"03", "arm"},   {"04", "arm64"},
-        {"05", "ppc64"},   {"06", "ppc64le"},  {"07", "mips"},  {"08", "mipsle"},
-        {"09", "mips64"},  {"10", "mips64le"}, {"11", "s390x"}, {"12", "riscv64"},
-        {"13", "loong64"},
-    };
-    for (const auto& [number, name] : kNames)
+    for (const auto& [number, name] : kArchitectures)
         if (code == number) return name;
     return {};
 }
@@ -147,6 +148,12 @@ Table read_header(int fd, uint64_t file_bytes, const std::string& subject) {
 }
 
 }  // namespace
+
+std::string sif_architecture_code(const std::string& architecture) {
+    for (const auto& [number, name] : kArchitectures)
+        if (architecture == name) return number;
+    return {};
+}
 
 SifRoot find_sif_root(int fd, const std::string& subject) {
     const auto file_bytes = static_cast<uint64_t>(sys::fstat(fd, subject).st_size);

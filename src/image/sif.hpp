@@ -23,6 +23,16 @@ struct SifRoot {
 /// Source: github.com/apptainer/sif, pkg/sif (header and descriptor layout).
 SifRoot find_sif_root(int fd, const std::string& subject);
 
+/// Write a SIF of one squashfs, which becomes its primary system partition at a multiple of 4,096
+/// bytes, with the configuration (JSON) and labels as data objects of their own. `modified`: the time
+/// in its header, seconds since the epoch; the same input gives the same bytes. Returns the file's
+/// size. Throws: Error(unsupported) for an architecture that SIF has no code for.
+uint64_t write_sif(int squashfs_fd, const ImageConfig& config, int64_t modified,
+                   const std::string& path);
+
+/// The code of an architecture in a SIF ("02" for "amd64"); "" if it has none.
+std::string sif_architecture_code(const std::string& architecture);
+
 /// What Apptainer keeps in /.singularity.d, as a configuration: variables that its environment
 /// files export with a plain value, the runscript as CMD, labels. What is shell code is not
 /// run; `warnings` names it.

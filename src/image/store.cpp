@@ -4,6 +4,7 @@
 
 #include <fmt/core.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -23,9 +24,6 @@
 namespace slipway::image {
 namespace {
 
-using std::chrono::seconds;
-constexpr auto kIndexTimeout = seconds(30);
-
 std::string variable(const char* name) {
     const char* value = std::getenv(name);
     return value ? value : "";
@@ -33,14 +31,7 @@ std::string variable(const char* name) {
 
 std::string default_directory() {
     if (std::string chosen = variable("SLIPWAY_STORE"); !chosen.empty()) return chosen;
-    std::string data = variable("XDG_DATA_HOME");
-    if (!data.starts_with("/")) data = join_path(home_directory(), ".local/share");
-    return join_path(data, "slipway");
-}
-
-bool is_read_only(const Error& error) {
-    int reason = error.errno_value();
-    return reason == EROFS || reason == EACCES || reason == EPERM;
+    return Store::personal_directory();
 }
 
 std::string without_tag(const std::string& name) { return name.substr(0, name.rfind(':')); }
@@ -62,10 +53,35 @@ std::vector<std::string> near_names(const std::string& wanted,
 
 }  // namespace
 
+bool is_read_only(const Error& error) {
+    int reason = error.errno_value();
+    return reason == EROFS || reason == EACCES || reason == EPERM;
+}
+
+Error read_only_store(const std::string& directory, const Error& error) {
+    Error worded(ErrorKind::permission,
+                 fmt::format("cannot write to the image store {}", slipway::quoted(directory)));
+    worded.note(error.message());
+    worded.note("its images can be listed, inspected, converted and run, but not changed");
+    worded.hint("name a store of your own: SLIPWAY_STORE=" + Store::personal_directory());
+    return worded;
+}
+
+FileLock lock_index(const Store& store) {
+    return {join_path(store.subdirectory("locks"), "index"), FileLock::Mode::exclusive,
+            kIndexTimeout};
+}
+
+std::string Store::personal_directory() {
+    std::string data = variable("XDG_DATA_HOME");
+    if (!data.starts_with("/")) data = join_path(home_directory(), ".local/share");
+    return join_path(data, "slipway");
+}
+
 Store::Store(std::string directory)
     : directory_(std::move(directory)),
       blobs_(open_layout_blobs(join_path(directory_, "oci"))),
-      use_(std::make_shared<Use>()) {}
+      use_(std::make_shared<Use>(directory_)) {}
 
 Store Store::open(const std::string& directory) {
     Store store(absolute_path(directory.empty() ? default_directory() : directory));
@@ -96,8 +112,16 @@ std::string Store::subdirectory(const std::string& name) const {
 void Store::begin_use() const {
     std::lock_guard guard(use_->mutex);
     if (use_->lock) return;
-    use_->lock.emplace(join_path(subdirectory("locks"), "use"), FileLock::Mode::shared,
-                       kIndexTimeout);
+    try {
+        const std::string temporary = subdirectory("tmp");
+        if (::access(temporary.c_str(), W_OK) != 0)
+            throw SysError(fmt::format("cannot write to {}", slipway::quoted(temporary)), "access");
+        use_->lock.emplace(join_path(subdirectory("locks"), "use"), FileLock::Mode::shared,
+                           kIndexTimeout);
+    } catch (const Error& error) {
+        if (is_read_only(error)) throw read_only_store(directory_, error);
+        throw;
+    }
 }
 
 TempDir Store::temporary_directory() const {
@@ -135,8 +159,12 @@ std::vector<StoredImage> Store::list() const {
         if (manifest.tag.empty()) continue;
         try {
             OciImage image = read_image(blobs_, manifest, slipway::quoted(manifest.tag));
-            StoredImage stored{manifest.tag, manifest.digest, image.config_digest, 0,
-                               image.config.created};
+            StoredImage stored{
+                manifest.tag,         manifest.digest,           image.config_digest, 0,
+                image.config.created, image.config.architecture, image.layers.size(), {}};
+            const std::string made =
+                join_path(directory_, fmt::format("squashfs/{}.sqfs", image.config_digest.hex()));
+            if (sys::stat_if_exists(AT_FDCWD, made)) stored.squashfs = made;
             for (const Layer& layer : image.layers) stored.size_bytes += layer.size_bytes;
             images.push_back(std::move(stored));
         } catch (const Error& error) {
@@ -165,8 +193,7 @@ OciImage Store::tag(const std::string& name, ImageConfig config, const std::vect
     Descriptor document = writer.put(to_text(config_to_json(config)), kConfigType);
     Descriptor manifest = writer.put(to_text(make_manifest(document, layers)), kManifestType);
     {
-        FileLock lock(join_path(subdirectory("locks"), "index"), FileLock::Mode::exclusive,
-                      kIndexTimeout);
+        const FileLock lock = lock_index(*this);
         writer.set_tag(full, manifest);
     }
     return read_image(blobs_, manifest, slipway::quoted(full));
@@ -178,8 +205,7 @@ OciImage Store::import(const std::string& name, const OciImage& image) {
     LayoutWriter writer(join_path(directory_, "oci"), subdirectory("tmp"));
     Descriptor manifest = writer.put_image(image);
     {
-        FileLock lock(join_path(subdirectory("locks"), "index"), FileLock::Mode::exclusive,
-                      kIndexTimeout);
+        const FileLock lock = lock_index(*this);
         writer.set_tag(full, manifest);
     }
     return read_image(blobs_, manifest, slipway::quoted(full));

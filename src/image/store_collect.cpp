@@ -2,6 +2,7 @@
 // Must not: delete while another process adds to the store.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <chrono>
 #include <set>
 
@@ -12,12 +13,11 @@
 #include "slipway/base/path.hpp"
 #include "slipway/base/sys.hpp"
 #include "slipway/image/store.hpp"
+#include "store_size.hpp"
 #include "store_use.hpp"
 
 namespace slipway::image {
 namespace {
-
-constexpr auto kIndexTimeout = std::chrono::seconds(30);
 
 /// The hexadecimal digits of every digest that something names.
 using Marked = std::set<std::string>;
@@ -63,76 +63,139 @@ void mark_cache(const std::string& directory, Marked& marked) {
     }
 }
 
-/// Remove the names in a directory whose first 64 characters are no marked digest.
-void sweep(const std::string& directory, const Marked& marked) {
+/// Deletes, or only says what it would delete, and adds up.
+class Sweeper {
+ public:
+    Sweeper(std::string store, bool dry_run) : store_(std::move(store)), dry_run_(dry_run) {}
+
+    /// Delete the names in a directory whose first 64 characters are a digest that is not marked.
+    void sweep(const std::string& kind, const std::string& directory, const Marked& marked) {
+        for (const StoredFile& file : files_in(store_, directory)) {
+            const std::string name(base_name(file.path));
+            const bool digest = name.size() >= 64 && name.substr(0, 64).find_first_not_of(
+                                                         "0123456789abcdef") == std::string::npos;
+            if (digest && !marked.contains(name.substr(0, 64))) take(kind, file);
+        }
+    }
+    void empty(const std::string& kind, const std::string& directory) {
+        for (const StoredFile& file : files_in(store_, directory)) take(kind, file);
+    }
+    /// Delete what can be made again, least recently used first, until no more than that is left.
+    void keep_within(uint64_t limit_bytes) {
+        uint64_t total_bytes = size_of_store(store_) - pending_bytes();
+        std::vector<std::pair<std::string, StoredFile>> candidates;
+        for (const auto& [kind, directory] : kMadeAgain)
+            for (const StoredFile& file : files_in(store_, directory))
+                if (!gone_.contains(file.path)) candidates.emplace_back(kind, file);
+        std::stable_sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
+            return a.second.last_used < b.second.last_used;
+        });
+        for (const auto& [kind, file] : candidates) {
+            if (total_bytes <= limit_bytes) return;
+            take(kind, file);
+            total_bytes -= std::min(total_bytes, file.size_bytes);
+        }
+    }
+    GcReport finish() {
+        report_.kept_bytes = size_of_store(store_) - pending_bytes();
+        return std::move(report_);
+    }
+
+ private:
+    void take(const std::string& kind, const StoredFile& file) {
+        if (!gone_.insert(file.path).second) return;
+        report_.deleted.push_back({kind, file.path, file.size_bytes});
+        report_.freed_bytes += file.size_bytes;
+        if (!dry_run_) remove_tree(join_path(store_, file.path));
+    }
+    uint64_t pending_bytes() const { return dry_run_ ? report_.freed_bytes : 0; }
+
+    std::string store_;
+    bool dry_run_;
+    GcReport report_;
+    std::set<std::string> gone_;
+};
+
+/// Leftovers of write_file_atomic: whoever writes there holds the lock that we hold alone.
+void sweep_unfinished(const std::string& directory) {
     auto dir = sys::openat_if_exists(AT_FDCWD, directory, O_RDONLY | O_DIRECTORY);
     if (!dir) return;
     for (const std::string& name : sys::list_directory(dir->get(), directory)) {
-        bool digest = name.size() >= 64 &&
-                      name.substr(0, 64).find_first_not_of("0123456789abcdef") == std::string::npos;
-        if (digest && !marked.contains(name.substr(0, 64))) remove_tree(dir->get(), name);
+        const size_t dot = name.rfind(".json.");
+        if (dot != std::string::npos && name.size() == dot + 12) remove_tree(dir->get(), name);
     }
-}
-
-void empty_directory(const std::string& directory) {
-    auto dir = sys::openat_if_exists(AT_FDCWD, directory, O_RDONLY | O_DIRECTORY);
-    if (!dir) return;
-    for (const std::string& name : sys::list_directory(dir->get(), directory))
-        remove_tree(dir->get(), name);
 }
 
 }  // namespace
 
+Store::Use::~Use() {
+    if (!lock) return;
+    lock.reset();
+    keep_store_within_limit(directory);
+}
+
 void Store::remove(const std::string& name) {
     std::string full = normalize_stored_name(name);
-    {
-        FileLock lock(join_path(subdirectory("locks"), "index"), FileLock::Mode::exclusive,
-                      kIndexTimeout);
+    try {
+        const FileLock lock = lock_index(*this);
         LayoutWriter writer(join_path(directory_, "oci"), subdirectory("tmp"));
         if (!writer.remove_tag(full)) get(full);  // throws, with the names that come near
+    } catch (const Error& error) {
+        if (is_read_only(error)) throw read_only_store(directory_, error);
+        throw;
     }
-    if (!collect(false))
+    GcOptions only_garbage;
+    only_garbage.build_cache = false;
+    if (!collect(only_garbage))
         log::info(
             "another slipway is adding to the store: what is no longer needed is deleted with the "
             "next image that is removed");
 }
 
-void Store::prune_cache() {
-    if (!collect(true)) {
-        throw Error(ErrorKind::busy, fmt::format("another slipway is using the store {}",
-                                                 slipway::quoted(directory_)))
-            .hint("wait until it has ended, then: slipway gc");
-    }
+GcReport Store::collect_garbage(const GcOptions& options) {
+    if (auto report = collect(options)) return std::move(*report);
+    Error error(ErrorKind::busy,
+                fmt::format("another slipway is using the store {}", slipway::quoted(directory_)));
+    error.note("who adds to it: " + holder_of_lock(join_path(directory_, "locks/use")));
+    error.hint("wait until it has ended, then: slipway gc");
+    throw error;
 }
 
-bool Store::collect(bool and_cache) {
+std::optional<GcReport> Store::collect(const GcOptions& options) {
     std::lock_guard guard(use_->mutex);
     use_->lock.reset();  // our own use would forbid it, too
-    std::string locks = subdirectory("locks");
+    const std::string locks = subdirectory("locks");
     try {
-        FileLock alone(join_path(locks, "use"), FileLock::Mode::exclusive,
-                       std::chrono::milliseconds(0));
-        FileLock index(join_path(locks, "index"), FileLock::Mode::exclusive, kIndexTimeout);
-        if (and_cache) {
-            empty_directory(join_path(directory_, "cache"));
-            empty_directory(join_path(directory_, "partial"));
+        const FileLock alone(join_path(locks, "use"), FileLock::Mode::exclusive,
+                             std::chrono::milliseconds(0));
+        const FileLock index = lock_index(*this);
+        Sweeper sweeper(directory_, options.dry_run);
+        if (options.build_cache) {
+            sweeper.empty("cache", "cache");
+            sweeper.empty("partial", "partial");
         }
-        std::string layout = join_path(directory_, "oci");
+        const std::string layout = join_path(directory_, "oci");
         Marked marked;
         for (const Descriptor& manifest :
              parse_index(read_layout_index(layout), "the store's index")) {
             marked.insert(manifest.digest.hex());
             mark_blob(*blobs_, manifest, marked);
         }
-        mark_cache(join_path(directory_, "cache"), marked);
-        sweep(join_path(layout, "blobs/sha256"), marked);
-        sweep(join_path(directory_, "unpacked"), marked);
-        sweep(join_path(directory_, "squashfs"), marked);
-        sweep(join_path(directory_, "packs"), marked);
-        return true;
+        if (!options.build_cache) mark_cache(join_path(directory_, "cache"), marked);
+        if (!options.dry_run) {
+            sweep_unfinished(join_path(directory_, "cache"));
+            sweep_unfinished(layout);
+        }
+        sweeper.sweep("blob", "oci/blobs/sha256", marked);
+        sweeper.sweep("unpacked", "unpacked", marked);
+        sweeper.sweep("squashfs", "squashfs", marked);
+        sweeper.sweep("pack", "packs", marked);
+        if (options.keep_bytes) sweeper.keep_within(*options.keep_bytes);
+        return sweeper.finish();
     } catch (const Error& error) {
+        if (is_read_only(error)) throw read_only_store(directory_, error);
         if (error.kind() != ErrorKind::busy) throw;
-        return false;
+        return std::nullopt;
     }
 }
 

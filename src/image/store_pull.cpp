@@ -8,11 +8,11 @@
 #include "slipway/base/path.hpp"
 #include "slipway/base/sys.hpp"
 #include "slipway/image/store.hpp"
+#include "store_use.hpp"
 
 namespace slipway::image {
 namespace {
 
-constexpr auto kIndexTimeout = std::chrono::seconds(30);
 // Somebody else may be pulling the same layer over a slow line.
 constexpr auto kBlobTimeout = std::chrono::minutes(60);
 
@@ -56,8 +56,7 @@ OciImage Store::name_image(const std::string& name, const Digest& manifest,
     descriptor.size_bytes =
         static_cast<uint64_t>(sys::fstat(open_blob(manifest).get(), manifest.text()).st_size);
     {
-        FileLock lock(join_path(subdirectory("locks"), "index"), FileLock::Mode::exclusive,
-                      kIndexTimeout);
+        const FileLock lock = lock_index(*this);
         writer.set_tag(full, descriptor);
     }
     return read_image(blobs_, descriptor, slipway::quoted(full));

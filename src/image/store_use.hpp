@@ -1,9 +1,12 @@
 // The lock by which processes that add to a store keep others from deleting. Private to the room.
 #pragma once
 
+#include <chrono>
 #include <mutex>
 #include <optional>
+#include <string>
 
+#include "slipway/base/error.hpp"
 #include "slipway/base/file.hpp"
 #include "slipway/image/store.hpp"
 
@@ -11,8 +14,22 @@ namespace slipway::image {
 
 /// Shared by the copies of one Store.
 struct Store::Use {
+    explicit Use(std::string store) : directory(std::move(store)) {}
+    /// Lets go, and then keeps the store within its limit, if it has one.
+    ~Use();
+    std::string directory;
     std::mutex mutex;
     std::optional<FileLock> lock;
 };
+
+/// How long the index may be locked by somebody else.
+inline constexpr auto kIndexTimeout = std::chrono::seconds(30);
+
+/// The lock under which names and blobs come together: locks/index.
+FileLock lock_index(const Store& store);
+/// Whether an error says that the caller may not write here.
+bool is_read_only(const Error& error);
+/// The same error, in terms of the store.
+Error read_only_store(const std::string& directory, const Error& error);
 
 }  // namespace slipway::image

@@ -1,5 +1,5 @@
 // Finds the members of an uncompressed tar file without reading their contents.
-// Must not: understand sparse files or anything else a docker archive does not hold.
+// Must not: understand what is in sparse files, or anything else an archive of images does not hold.
 #include "tar_index.hpp"
 
 #include <fmt/core.h>
@@ -50,6 +50,10 @@ class Indexer {
                 case 'K':
                     long_link_ = contents(data, size);
                     break;
+                case 'S':
+                    next += extension_bytes(at, header);
+                    forget_names();  // a sparse file is nothing that is opened here
+                    break;
                 default:
                     if (pax_size_) next = data + (*pax_size_ + kBlock - 1) / kBlock * kBlock;
                     take(header, data, pax_size_.value_or(size));
@@ -95,6 +99,20 @@ class Indexer {
             value = value << 3 | static_cast<uint64_t>(bytes[i] - '0');
         }
         return value;
+    }
+
+    /// The blocks that continue an old GNU sparse file's map. Source: tar.h of GNU tar.
+    uint64_t extension_bytes(uint64_t at, const Header& header) const {
+        uint64_t bytes = 0;
+        bool more = header.bytes[482] != '\0';
+        while (more) {
+            char block[kBlock];
+            bytes += kBlock;
+            if (sys::pread(fd_, block, kBlock, at + bytes, subject_) < kBlock)
+                damaged("it ends too early");
+            more = block[504] != '\0';
+        }
+        return bytes;
     }
 
     std::string contents(uint64_t at, uint64_t size) const {
@@ -144,6 +162,10 @@ class Indexer {
             member.link_target = clean_member_path(link);
         }
         if (regular || !member.link_target.empty()) members_[name] = member;
+        forget_names();
+    }
+
+    void forget_names() {
         long_name_.clear();
         long_link_.clear();
         pax_size_.reset();

@@ -5,10 +5,12 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cctype>
+#include <cerrno>
 #include <charconv>
 #include <ctime>
 #include <exception>
@@ -19,6 +21,7 @@
 #include "slipway/base/file.hpp"
 #include "slipway/base/path.hpp"
 #include "slipway/base/process_facts.hpp"
+#include "slipway/base/progress.hpp"
 #include "slipway/base/sys.hpp"
 
 namespace slipway::image {
@@ -127,6 +130,34 @@ TempFile::TempFile(const std::string& directory)
 
 TempFile::~TempFile() {
     if (!path_.empty()) ::unlink(path_.c_str());
+}
+
+void TempFile::reserve(uint64_t size_bytes) {
+    if (size_bytes == 0 ||
+        ::fallocate(fd_.get(), FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(size_bytes)) == 0 ||
+        (errno != ENOSPC && errno != EDQUOT))
+        return;  // what is no lack of room shows when the bytes are written
+    SysError error(fmt::format("cannot write {}", slipway::quoted(path_)), "fallocate");
+    // An attempt that failed may have taken what there was.
+    (void)!::ftruncate(fd_.get(), 0);
+    add_room_left(error, path_, size_bytes);
+    throw error;
+}
+
+void add_room_left(Error& error, const std::string& path, uint64_t needed_bytes) {
+    static constexpr std::string_view kMark = " are free there";
+    if (error.kind() != ErrorKind::no_space) return;
+    for (const std::string& note : error.notes())
+        if (note.find(kMark) != std::string::npos) return;
+    struct statvfs facts {};
+    const std::string parent(parent_path(absolute_path(path)));
+    if (::statvfs(parent.c_str(), &facts) != 0) return;
+    const uint64_t free_bytes = uint64_t{facts.f_bavail} * facts.f_frsize;
+    std::string text = fmt::format("{}{}", human_bytes(free_bytes), kMark);
+    if (needed_bytes > free_bytes)
+        text += fmt::format(", and {} are needed: {} are missing", human_bytes(needed_bytes),
+                            human_bytes(needed_bytes - free_bytes));
+    error.note(text);
 }
 
 void TempFile::commit(const std::string& target, unsigned mode) {

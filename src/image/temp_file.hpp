@@ -2,9 +2,14 @@
 // swept away without touching a living one's. Private to the image room.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "slipway/base/fd.hpp"
+
+namespace slipway {
+class Error;
+}
 
 namespace slipway::image {
 
@@ -28,6 +33,9 @@ class TempFile {
     TempFile& operator=(const TempFile&) = delete;
     int fd() const { return fd_.get(); }
     const std::string& path() const { return path_; }
+    /// Ask for the room that the file will need, where the file system can say. Throws:
+    /// Error(no_space) with what is missing.
+    void reserve(uint64_t size_bytes);
     /// Sync the file and rename it to `target` with `mode`.
     void commit(const std::string& target, unsigned mode = 0644);
 
@@ -35,6 +43,10 @@ class TempFile {
     std::string path_;
     UniqueFd fd_;
 };
+
+/// To an error about a full disk, and to no other, add what is free where `path` is to be and, if
+/// `needed_bytes` is not 0, what is missing; once.
+void add_room_left(Error& error, const std::string& path, uint64_t needed_bytes = 0);
 
 /// The mode of a file that is the user's own: `mode` cut by the umask.
 unsigned user_mode(unsigned mode);

@@ -3,8 +3,11 @@
 #include "tree_source.hpp"
 
 #include <fmt/core.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "added_files.hpp"
+#include "archive_blobs.hpp"
 #include "sif.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/log.hpp"
@@ -14,27 +17,30 @@
 namespace slipway::image {
 namespace {
 
-/// A stream without the config document and the directory that we made for it.
-class WithoutConfig : public EntrySource {
+/// One blob, in a file without a name.
+class OneBlob : public BlobSource {
  public:
-    explicit WithoutConfig(std::unique_ptr<EntrySource> source) : source_(std::move(source)) {}
-    bool next(Entry& entry) override {
-        while (source_->next(entry)) {
-            bool ours = entry.path == kConfigPathInImage ||
-                        (entry.path == parent_path(kConfigPathInImage) &&
-                         entry.type == EntryType::directory);
-            if (!ours) return true;
-        }
-        return false;
+    OneBlob(UniqueFd fd, Digest digest) : fd_(std::move(fd)), digest_(std::move(digest)) {}
+    UniqueFd open_blob(const Digest& digest) const override {
+        if (digest != digest_)
+            throw Error(ErrorKind::internal, fmt::format("there is no blob {}", digest.text()));
+        return sys::open(fmt::format("/proc/self/fd/{}", fd_.get()), O_RDONLY);
     }
-    size_t read(void* data, size_t size_bytes) override { return source_->read(data, size_bytes); }
 
  private:
-    std::unique_ptr<EntrySource> source_;
+    UniqueFd fd_;
+    Digest digest_;
 };
 
 std::pair<uint32_t, uint32_t> owner_in_image(const std::string&, uint32_t uid, uint32_t gid) {
     return {uid == ::geteuid() ? 0 : uid, gid == ::getegid() ? 0 : gid};
+}
+
+/// A regular file, a link at its end not followed; std::nullopt if there is none.
+std::optional<std::string> read_regular(const Root& root, const std::string& path) {
+    const auto status = root.stat(path, false);
+    if (!status || !S_ISREG(status->st_mode)) return std::nullopt;
+    return root.read_file_if_exists(path);
 }
 
 }  // namespace
@@ -44,6 +50,18 @@ ImageConfig read_directory_config(const std::string& directory) {
     if (!text) return {};
     std::string subject = join_path(directory, kConfigPathInImage);
     return config_from_json(parse_json(*text, subject), subject);
+}
+
+OciImage as_one_layer(const TreeImage& tree, std::optional<int64_t> source_date_epoch) {
+    UniqueFd fd = scratch_file();
+    LayerWriter writer(fd.get(), LayerCompression::gzip, source_date_epoch);
+    writer.add_all(*tree.open());
+    OciImage image;
+    image.layers = {writer.finish()};
+    image.config = tree.config;
+    image.config.become_one_layer(image.layers[0].diff_id);
+    image.blobs = std::make_shared<OneBlob>(std::move(fd), image.layers[0].digest);
+    return image;
 }
 
 SquashfsFile open_squashfs_file(const ImageRef& ref) {
@@ -76,7 +94,11 @@ TreeImage open_tree_image(const ImageRef& ref) {
     if (ref.kind == RefKind::directory) {
         image.config = read_directory_config(path);
         image.open = [path] {
-            return std::make_unique<WithoutConfig>(open_directory(path, owner_in_image));
+            const Root root(path);
+            return without_added_files(
+                open_directory(path, owner_in_image),
+                root.read_file_if_exists(kConfigPathInImage).value_or(""),
+                [&root](const std::string& name) { return read_regular(root, name); });
         };
         return image;
     }
@@ -84,8 +106,12 @@ TreeImage open_tree_image(const ImageRef& ref) {
     for (const std::string& warning : file.warnings) log::warning("{}", warning);
     image.config = file.config.value_or(ImageConfig());
     image.open = [path, offset = file.offset_bytes] {
-        return std::make_unique<WithoutConfig>(
-            open_squashfs(sys::open(path, O_RDONLY), path, offset));
+        const UniqueFd fd = sys::open(path, O_RDONLY);
+        const auto read = [&](const std::string& name) {
+            return read_squashfs_file(fd.get(), name, path, offset);
+        };
+        return without_added_files(open_squashfs(sys::open(path, O_RDONLY), path, offset),
+                                   read(kConfigPathInImage).value_or(""), read);
     };
     return image;
 }

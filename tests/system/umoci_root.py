@@ -17,7 +17,7 @@ from image_tree import differences, facts_of
 from slipway_test import (CharDevice, Dir, Fifo, File, Hardlink, Layout, Opaque, Symlink, Whiteout, make_tar, program,
                           require_program)
 
-OURS = (".slipway",)  # the configuration, which convert adds
+OURS = (".slipway", ".singularity.d", "singularity", "ch")  # what convert adds
 PRIVATE = "--in-a-private-namespace"
 LAST_ID, LAST_TIME = 2**32 - 2, 2**32 - 1
 CAPABILITY = "\x01\x00\x00\x02\x00\x04\x00\x00" + "\x00" * 12  # cap_net_raw+ep, as setcap stores it

@@ -6,7 +6,19 @@
 
 namespace slipway::image {
 
-enum class RefKind { host, directory, squashfs, sif, oci_layout, docker_archive, registry, stored };
+enum class RefKind {
+    host,
+    directory,
+    squashfs,
+    sif,
+    oci_layout,
+    oci_archive,     ///< an OCI layout in a tar file
+    docker_archive,  ///< what "docker save" writes
+    archive,         ///< a tar file: its members say of which kind
+    tar,             ///< a tar file of a root directory
+    registry,
+    stored
+};
 
 /// A parsed image reference. `path` is set for the kinds that live in the file system, `name` for
 /// the others.
@@ -18,8 +30,8 @@ struct ImageRef {
                        ///< or stored name
 };
 
-/// Understand `directory | file.sqfs | file.sif | oci:DIR[:TAG] | docker-archive:FILE[:REF] |
-/// docker://REF | name | "/"`. A text with a "/" in front or "./", or that names an existing
+/// Understand `directory | file.sqfs | file.sif | file.tar | oci:DIR[:TAG] | oci-archive:FILE[:TAG] |
+/// docker-archive:FILE[:REF] | tar:FILE | docker://REF | name | "/"`. A text with a "/" in front or "./", or that names an existing
 /// directory or file, is a path; files are told apart by content, then by suffix. Throws:
 /// Error(usage) for an empty or malformed text; Error(not_found) for a path that is not there.
 ImageRef parse_image_ref(std::string_view text);

@@ -27,6 +27,7 @@ struct SquashfsOptions {
     std::string pack_directory;
     /// How much may lie there; the packs that were used least recently go first.
     uint64_t pack_limit_bytes = 20'000'000'000;
+    std::string source;  ///< digest of the manifest that is converted, noted inside; "" = none
 };
 
 /// $SLIPWAY_PACK_CACHE, such as "500M" or "20G" (0: keep no packs), else the built-in limit.
@@ -56,7 +57,7 @@ struct LayerInput {
 
 /// Write one squashfs from layers applied base first (whiteouts, opaque directories, replaced
 /// files, hard links), without unpacking them to disk; the config document is added at
-/// kConfigPathInImage. The same input gives the same bytes on any number of threads. The output
+/// kConfigPathInImage, and what ch-run and Apptainer read where the image has none. The same input gives the same bytes on any number of threads. The output
 /// appears by rename: whole or not at all. Memory: about 1 KB an entry of all layers, and 4 x
 /// threads + 4 blocks. Layers without a cached pack need room beside the output for their
 /// compressed data, in files without a name. Throws: Error(invalid_archive), Error(unsafe_path),

@@ -19,6 +19,26 @@ struct StoredImage {
     Digest config_digest;
     uint64_t size_bytes = 0;  ///< of the layer blobs
     std::string created;
+    std::string architecture;
+    size_t layers = 0;
+    std::string squashfs;  ///< path of the squashfs made of it; "" if there is none
+};
+
+struct GcOptions {
+    bool build_cache = true;  ///< drop the build cache's entries, and what only they need
+    /// Delete, least recently used first, what can be made again, until the store is no larger.
+    std::optional<uint64_t> keep_bytes;
+    bool dry_run = false;  ///< say what would be deleted
+};
+struct GcReport {
+    struct Item {
+        std::string kind;  ///< "blob", "unpacked", "squashfs", "pack", "cache", "partial"
+        std::string name;  ///< relative to the store
+        uint64_t size_bytes = 0;
+    };
+    std::vector<Item> deleted;
+    uint64_t freed_bytes = 0;
+    uint64_t kept_bytes = 0;  ///< how large the store is afterwards
 };
 
 /// Content-addressed, for one user; safe for several processes: blobs appear by rename, the index
@@ -26,12 +46,16 @@ struct StoredImage {
 /// (overlay lowers), packs/, squashfs/<config digest>.sqfs, partial/ (layers on
 /// their way from a registry), cache/ (build steps: JSON files, every
 /// digest in which keeps its blob), locks/, tmp/. A Store that added something holds a shared lock
-/// until it is destroyed; deletion needs that lock alone.
+/// until it is destroyed; deletion needs that lock alone. When it lets go, and SLIPWAY_STORE_LIMIT
+/// is set, what can be made again is deleted until the store is no larger.
 class Store {
  public:
     /// Open, made if absent: `directory`, else $SLIPWAY_STORE, else $XDG_DATA_HOME/slipway, else
     /// ~/.local/share/slipway.
     static Store open(const std::string& directory = {});
+    /// Where open() looks when neither an argument nor SLIPWAY_STORE says otherwise: a place of the
+    /// user's own.
+    static std::string personal_directory();
     const std::string& directory() const { return directory_; }
     /// A sub-directory, made if absent: "tmp", "cache", "packs".
     std::string subdirectory(const std::string& name) const;
@@ -45,9 +69,8 @@ class Store {
     std::vector<StoredImage> list() const;  ///< sorted by name
     /// Take the name away and delete what no other name needs. Throws: Error(not_found).
     void remove(const std::string& name);
-    /// Drop the build cache's entries, and delete what only they needed. Throws: Error(busy) while
-    /// another process builds or adds.
-    void prune_cache();
+    /// Delete what no image needs. Throws: Error(busy) while another process builds or adds.
+    GcReport collect_garbage(const GcOptions& options);
     /// Name an image whose layers are already blobs of this store; writes config and manifest.
     /// Returns it as stored.
     OciImage tag(const std::string& name, ImageConfig config, const std::vector<Layer>& layers);
@@ -86,9 +109,8 @@ class Store {
     /// image names yet.
     void begin_use() const;
     /// Delete blobs, unpacked layers and squashfs files that neither an image nor the build cache
-    /// names, the cache itself first if asked; false, and nothing done, if another process is
-    /// adding to the store.
-    bool collect(bool and_cache);
+    /// names; std::nullopt, and nothing done, if another process is adding to the store.
+    std::optional<GcReport> collect(const GcOptions& options);
 
     struct Use;
     std::string directory_;

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <memory>
 #include <set>
 
+#include "../added_files.hpp"
 #include "block_pipeline.hpp"
 #include "output_file.hpp"
 #include "pack.hpp"
@@ -28,39 +28,6 @@ namespace slipway::image {
 namespace {
 
 using namespace squashfs;
-
-/// The last layer: the configuration document and its directory.
-class ConfigLayer : public EntrySource {
- public:
-    explicit ConfigLayer(std::string text) : text_(std::move(text)) {
-        const std::string path = kConfigPathInImage;
-        Entry directory;
-        directory.type = EntryType::directory;
-        directory.path = path.substr(0, path.find('/'));
-        directory.mode = 0755;
-        Entry file;
-        file.path = path;
-        file.mode = 0644;
-        file.size_bytes = text_.size();
-        entries_ = {directory, file};
-    }
-    bool next(Entry& entry) override {
-        if (next_ == entries_.size()) return false;
-        entry = entries_[next_++];
-        return true;
-    }
-    size_t read(void* data, size_t size_bytes) override {
-        const size_t part = std::min(size_bytes, text_.size() - position_);
-        std::memcpy(data, text_.data() + position_, part);
-        position_ += part;
-        return part;
-    }
-
- private:
-    std::string text_;
-    std::vector<Entry> entries_;
-    size_t next_ = 0, position_ = 0;
-};
 
 void check_options(const SquashfsOptions& options) {
     if (!std::has_single_bit(options.block_size_bytes) || options.block_size_bytes < 4096 ||
@@ -123,12 +90,22 @@ class PackMaker {
     std::vector<std::optional<Pack>> found_;
 };
 
-void add_config(const ImageConfig& config, const std::string& output, const PackCache& cache,
-                const SquashfsOptions& options, std::vector<Pack>& packs) {
-    ConfigLayer source(to_text(config_to_json(config), 2) + "\n");
-    packs.push_back(pack_layer(source, cache.unnamed_file(), output, options, nullptr));
+/// Replay the layers, base first; what we add ourselves comes last.
+void apply_layers(std::vector<Pack>& packs, const ImageConfig& config, const std::string& output,
+                  const PackCache& cache, const SquashfsOptions& options, Tree& tree) {
     const int64_t newest = options.source_date_epoch.value_or(newest_mtime(packs));
+    for (uint32_t i = 0; i < packs.size(); ++i) tree.apply_layer(std::move(packs[i].journal), i);
+
+    const auto added = stream_added_files(
+        plan_added_files(config, options.source, [&tree](const std::string& path) {
+            const auto node = tree.find(path);
+            if (!node) return There::nothing;
+            return tree.inode_of(*node).entry.type == EntryType::directory ? There::directory
+                                                                           : There::other;
+        }));
+    packs.push_back(pack_layer(*added, cache.unnamed_file(), output, options, nullptr));
     for (JournalEntry& record : packs.back().journal) record.entry.mtime = newest;
+    tree.apply_layer(std::move(packs.back().journal), static_cast<uint32_t>(packs.size() - 1));
 }
 
 /// The disk begins to write each piece at once: there is less to wait for at the end.
@@ -155,10 +132,8 @@ SquashfsReport write_once(const std::vector<LayerInput>& layers, const ImageConf
     OutputFile file(output);
     PackMaker maker(layers, output, options, damaged);
     std::vector<Pack> packs = maker.make();
-    add_config(config, output, maker.cache(), options, packs);
-
     Tree tree;
-    for (uint32_t i = 0; i < packs.size(); ++i) tree.apply_layer(std::move(packs[i].journal), i);
+    apply_layers(packs, config, output, maker.cache(), options, tree);
     const LiveTree live = plan_inodes(tree);
 
     TableInput input{tree, live, {}, packs, options};

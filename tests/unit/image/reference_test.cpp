@@ -47,7 +47,7 @@ TEST_CASE("reference: paths are told by content, then by suffix") {
     CHECK(parse_image_ref(scratch / "image").kind == RefKind::squashfs);
     CHECK(parse_image_ref(scratch / "container").kind == RefKind::sif);
     CHECK(parse_image_ref(scratch / "new.sqfs").kind == RefKind::squashfs);
-    CHECK(parse_image_ref(scratch / "archive.tar.gz").kind == RefKind::docker_archive);
+    CHECK(parse_image_ref(scratch / "archive.tar.gz").kind == RefKind::archive);
     CHECK(parse_image_ref(scratch / "root").kind == RefKind::directory);
     CHECK(error_of([&] { parse_image_ref(scratch / "notes.txt"); }).kind() ==
           ErrorKind::invalid_image);
@@ -55,7 +55,7 @@ TEST_CASE("reference: paths are told by content, then by suffix") {
     CHECK(error_of([] { parse_image_ref("absent-here.sqfs"); }).kind() == ErrorKind::not_found);
 
     write_layer(scratch / "layer", {file("a", "b")}, LayerCompression::none);
-    CHECK(parse_image_ref(scratch / "layer").kind == RefKind::docker_archive);
+    CHECK(parse_image_ref(scratch / "layer").kind == RefKind::archive);
 }
 
 TEST_CASE("reference: layouts and archives, with colons in their paths") {

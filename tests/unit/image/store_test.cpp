@@ -96,7 +96,7 @@ TEST_CASE("store: the build cache keeps blobs until it is pruned") {
     CHECK(store.has_blob(kept.digest));
     CHECK(exists(unpacked));
     CHECK(!store.has_blob(gone.digest));
-    store.prune_cache();
+    store.collect_garbage({});
     CHECK(!store.has_blob(kept.digest));
     CHECK(!exists(unpacked));
     CHECK(names_in(scratch / "store/cache").empty());
