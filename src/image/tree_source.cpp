@@ -46,12 +46,13 @@ ImageConfig read_directory_config(const std::string& directory) {
     return config_from_json(parse_json(*text, subject), subject);
 }
 
-SquashfsFile open_squashfs_file(const ImageRef& ref) {
+SquashfsFile open_squashfs_file(const ImageRef& ref, const TrustedKeys* trusted) {
     SquashfsFile file;
     file.fd = sys::open(ref.path, O_RDONLY);
     if (ref.kind != RefKind::sif) {
-        file.info = check_squashfs(file.fd.get(), ref.path);
-        file.config = read_squashfs_config(file.fd.get(), ref.path);
+        if (trusted != nullptr) file.seal = verify_seal(file.fd.get(), ref.path, *trusted).digest;
+        file.info = check_squashfs(file.fd.get(), ref.path, 0, file.seal);
+        file.config = read_squashfs_config(file.fd.get(), ref.path, 0, file.seal);
         return file;
     }
     const SifRoot root = find_sif_root(file.fd.get(), ref.path);
