@@ -7,7 +7,6 @@
 #include "oci_model.hpp"
 #include "sbom_parse.hpp"
 #include "slipway/base/error.hpp"
-#include "slipway/base/sys.hpp"
 #include "slipway/image/convert.hpp"
 #include "tree_source.hpp"
 
@@ -33,12 +32,7 @@ Source classify(std::string_view path) {
     return Source::none;
 }
 
-/// A file that was found: a text, or, of a database, a file in memory.
-struct Found {
-    std::string text;
-    UniqueFd file;
-};
-using Files = std::map<std::string, Found>;
+using Files = std::map<std::string, std::string>;  // contents by path
 
 void remove_below(Files& files, const std::string& path) {
     auto at = files.lower_bound(path);
@@ -49,22 +43,17 @@ void remove_below(Files& files, const std::string& path) {
     }
 }
 
-Found take(EntrySource& source, const Entry& entry, Source kind) {
-    Found found;
+std::string take(EntrySource& source, const Entry& entry, Source kind) {
     if (entry.size_bytes > (kind == Source::rpm_sqlite ? kLargestDatabase : kLargestText))
         throw Error(ErrorKind::invalid_image,
                     fmt::format("{} in the image has {} bytes: that is no list of packages",
                                 slipway::quoted(entry.path), entry.size_bytes));
-    if (kind == Source::rpm_sqlite) found.file = sys::memfd_create("rpmdb");
-    if (kind == Source::rpm_other) return found;
+    std::string contents;
+    if (kind == Source::rpm_other) return contents;
     std::string buffer(1 << 16, '\0');
-    while (const size_t n = source.read(buffer.data(), buffer.size())) {
-        if (found.file)
-            sys::write_all(found.file.get(), buffer.data(), n, entry.path);
-        else
-            found.text.append(buffer, 0, n);
-    }
-    return found;
+    while (const size_t n = source.read(buffer.data(), buffer.size()))
+        contents.append(buffer, 0, n);
+    return contents;
 }
 
 /// Apply one layer: what it removes is removed from the layers below it, wherever it says so.
@@ -82,7 +71,7 @@ void apply_layer(EntrySource& source, Files& files) {
         if (kind != Source::none && entry.type == EntryType::file)
             fresh[entry.path] = take(source, entry, kind);
     }
-    for (auto& [path, found] : fresh) files[path] = std::move(found);
+    for (auto& [path, contents] : fresh) files[path] = std::move(contents);
 }
 
 void read_os_release(const std::string& text, SoftwareInventory& inventory) {
@@ -100,20 +89,20 @@ void read_os_release(const std::string& text, SoftwareInventory& inventory) {
     }
 }
 
-Packages packages_of(const std::string& path, const Found& found, SoftwareInventory& inventory) {
+Packages packages_of(const std::string& path, std::string& contents, SoftwareInventory& inventory) {
     switch (classify(path)) {
         case Source::dpkg:
-            return parse_dpkg(found.text, path);
+            return parse_dpkg(contents, path);
         case Source::apk:
-            return parse_apk(found.text, path);
+            return parse_apk(contents, path);
         case Source::python:
-            return parse_python(found.text, path);
+            return parse_python(contents, path);
         case Source::os_release:
-            read_os_release(found.text, inventory);
+            read_os_release(contents, inventory);
             return {};
         case Source::rpm_sqlite:
             try {
-                return read_rpm_database(found.file.get(), path);
+                return read_rpm_database(std::move(contents), path);
             } catch (const Error& error) {
                 inventory.warnings.push_back(
                     fmt::format("the packages of rpm are missing: {}{}{}", error.message(),
@@ -138,8 +127,8 @@ SoftwareInventory read_inventory(const std::vector<LayerOpener>& layers) {
     Files files;
     for (const auto& open : layers) apply_layer(*open(), files);
     SoftwareInventory inventory;
-    for (const auto& [path, found] : files)
-        for (auto& package : packages_of(path, found, inventory))
+    for (auto& [path, contents] : files)
+        for (auto& package : packages_of(path, contents, inventory))
             inventory.packages.push_back(std::move(package));
     auto& packages = inventory.packages;
     std::sort(packages.begin(), packages.end());

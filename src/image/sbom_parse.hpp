@@ -19,7 +19,8 @@ Packages parse_python(const std::string& text, const std::string& path);
 /// One header of rpm, as its database holds it: without the magic. Source: rpm's
 /// docs/manual/format. Throws: Error(invalid_image).
 SoftwarePackage parse_rpm_header(const std::string& blob, const std::string& path);
-/// rpm's database in SQLite. Throws: Error(not_found) without libsqlite3, Error(invalid_image).
-Packages read_rpm_database(int fd, const std::string& path);
+/// rpm's database in SQLite, the whole file. Throws: Error(not_found) without libsqlite3,
+/// Error(invalid_image).
+Packages read_rpm_database(std::string database, const std::string& path);
 
 }  // namespace slipway::image

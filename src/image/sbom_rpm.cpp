@@ -25,7 +25,9 @@ Error damaged_database(const std::string& path, const std::string& detail) {
 
 /// The few functions of SQLite that we call. Source: sqlite3.h, whose interface does not change.
 struct Sqlite {
-    int (*open_v2)(const char*, void**, int, const char*) = nullptr;
+    int (*open)(const char*, void**) = nullptr;
+    int (*deserialize)(void*, const char*, unsigned char*, long long, long long,
+                       unsigned) = nullptr;
     int (*close)(void*) = nullptr;
     int (*prepare_v2)(void*, const char*, int, void**, const char**) = nullptr;
     int (*step)(void*) = nullptr;
@@ -34,7 +36,9 @@ struct Sqlite {
     int (*finalize)(void*) = nullptr;
     const char* (*errmsg)(void*) = nullptr;
 };
-constexpr int kRow = 100, kDone = 101, kReadOnly = 1, kUri = 0x40;
+constexpr int kRow = 100, kDone = 101;
+constexpr unsigned kReadOnly = 4;
+constexpr size_t kHeaderBytes = 100, kWriteVersion = 18, kReadVersion = 19;
 
 const Sqlite& sqlite() {
     static const Sqlite loaded = [] {
@@ -42,9 +46,10 @@ const Sqlite& sqlite() {
             {"libsqlite3.so.0"},
             {"SQLite", "rpm's database is read by it",
              "install the package libsqlite3-0 (Debian, Ubuntu) or sqlite-libs (Fedora, RHEL)",
-             "install SQLite 3.22 or later"});
+             "install SQLite 3.36 or later"});
         Sqlite functions;
-        library.find("sqlite3_open_v2", functions.open_v2);
+        library.find("sqlite3_open", functions.open);
+        library.find("sqlite3_deserialize", functions.deserialize);
         library.find("sqlite3_close", functions.close);
         library.find("sqlite3_prepare_v2", functions.prepare_v2);
         library.find("sqlite3_step", functions.step);
@@ -126,7 +131,7 @@ SoftwarePackage parse_rpm_header(const std::string& blob, const std::string& pat
     return package;
 }
 
-Packages read_rpm_database(int fd, const std::string& path) {
+Packages read_rpm_database(std::string database, const std::string& path) {
     const Sqlite& sql = sqlite();
     struct Open {
         const Sqlite& sql;
@@ -136,10 +141,16 @@ Packages read_rpm_database(int fd, const std::string& path) {
             sql.close(database);
         }
     } open{sql};
-    // immutable: no lock, no journal, nothing is made beside the file.
-    const std::string uri = fmt::format("file:/proc/self/fd/{}?immutable=1", fd);
+    if (database.size() < kHeaderBytes) throw damaged_database(path, "it is cut off");
+    // It says that a log is to be read beside it; in memory there is none. Source: sqlite.org,
+    // c3ref/deserialize.html and fileformat.html.
+    database[kWriteVersion] = database[kReadVersion] = 1;
+    const auto size = static_cast<long long>(database.size());
     const auto failed = [&] { return damaged_database(path, sql.errmsg(open.database)); };
-    if (sql.open_v2(uri.c_str(), &open.database, kReadOnly | kUri, nullptr) != 0) throw failed();
+    if (sql.open(":memory:", &open.database) != 0 ||
+        sql.deserialize(open.database, "main", reinterpret_cast<unsigned char*>(database.data()),
+                        size, size, kReadOnly) != 0)
+        throw failed();
     if (sql.prepare_v2(open.database, "SELECT blob FROM Packages ORDER BY hnum", -1,
                        &open.statement, nullptr) != 0)
         throw failed();
