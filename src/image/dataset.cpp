@@ -37,7 +37,7 @@ DatasetReport write_dataset(const PartsOpener& open_parts, const DatasetDescript
         return std::make_unique<DatasetSource>(open_parts(), about, report);
     };
     const SquashfsReport written =
-        write_squashfs(std::vector<LayerInput>{{"", open}}, config_of(about), output, options);
+        write_squashfs(std::vector<LayerOpener>{open}, config_of(about), output, options);
     report.output_bytes = written.output_bytes;
     report.warnings.insert(report.warnings.end(), written.warnings.begin(), written.warnings.end());
     return report;

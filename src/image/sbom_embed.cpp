@@ -17,12 +17,13 @@ namespace {
 SquashfsReport write_listed(std::vector<LayerInput> layers, const ImageConfig& config,
                             const std::string& output, const SquashfsOptions& options) {
     std::vector<LayerOpener> openers;
-    for (const auto& layer : layers) openers.push_back(layer.open);
+    for (const auto& layer : layers) openers.push_back([&layer] { return layer.open(nullptr); });
     const SoftwareInventory inventory = read_inventory(openers);
     const int64_t time = options.source_date_epoch.value_or(document_time());
     std::string name(base_name(output));
     name.resize(std::min(name.size(), name.rfind('.')));
-    layers.push_back({"", sbom_layer(spdx_document(inventory, name, time), time)});
+    const LayerOpener list = sbom_layer(spdx_document(inventory, name, time), time);
+    layers.push_back({"", [list](Progress*) { return list(); }});
     SquashfsReport report = write_squashfs(layers, config, output, options);
     report.warnings.insert(report.warnings.end(), inventory.warnings.begin(),
                            inventory.warnings.end());
@@ -35,9 +36,13 @@ SquashfsReport write_squashfs_with_sbom(const OciImage& image, const std::string
                                         const Store& store, SquashfsOptions options) {
     options.pack_directory = store.subdirectory("packs");
     std::vector<LayerInput> layers;
-    for (size_t i = 0; i < image.layers.size(); ++i)
+    for (size_t i = 0; i < image.layers.size(); ++i) {
+        const Layer& layer = image.layers[i];
         layers.push_back(
-            {image.layers[i].diff_id.hex(), [&image, i] { return open_image_layer(image, i); }});
+            {layer.diff_id.hex(),
+             [&image, i](Progress* progress) { return open_image_layer(image, i, progress); },
+             layer.size_bytes});
+    }
     return write_listed(std::move(layers), image.config, output, options);
 }
 
@@ -57,7 +62,8 @@ SquashfsReport convert_with_sbom(const std::string& source, const std::string& d
     if (ref.kind != RefKind::directory && ref.kind != RefKind::squashfs && ref.kind != RefKind::sif)
         return write_squashfs_with_sbom(open_layered(ref, store), destination, store, options);
     const TreeImage tree = open_tree_image(ref);
-    return write_listed({{"", tree.open}}, tree.config, destination, options);
+    return write_listed({{"", [&tree](Progress*) { return tree.open(); }}}, tree.config,
+                        destination, options);
 }
 
 }  // namespace slipway::image

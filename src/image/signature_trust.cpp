@@ -11,6 +11,7 @@
 #include "signature_openssl.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/file.hpp"
+#include "slipway/base/full_program.hpp"
 #include "slipway/base/path.hpp"
 #include "slipway/base/sys.hpp"
 #include "slipway/image/signature.hpp"
@@ -120,7 +121,10 @@ std::optional<std::string> TrustedKeys::State::check_certificate(const Signature
     return std::nullopt;
 }
 
-TrustedKeys::TrustedKeys() : state_(std::make_unique<State>()) {
+TrustedKeys::TrustedKeys() {
+    // OpenSSL may load what its configuration names (FIPS), which a static program cannot.
+    need_full_program();
+    state_ = std::make_unique<State>();
     // An authority that is named is believed, whether or not it is itself issued by another.
     X509_STORE_set_flags(state_->authorities.get(), X509_V_FLAG_PARTIAL_CHAIN);
 }
