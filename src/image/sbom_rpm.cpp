@@ -158,8 +158,8 @@ Packages read_rpm_database(std::string database, const std::string& path) {
     int status = 0;
     while ((status = sql.step(open.statement)) == kRow) {
         const auto* data = static_cast<const char*>(sql.column_blob(open.statement, 0));
-        const int size = sql.column_bytes(open.statement, 0);
-        const std::string blob(data != nullptr ? data : "", static_cast<size_t>(size));
+        const int bytes = sql.column_bytes(open.statement, 0);
+        const std::string blob(data != nullptr ? data : "", static_cast<size_t>(bytes));
         SoftwarePackage package = parse_rpm_header(blob, path);
         // rpm keeps the keys that it trusts as packages, too.
         if (!package.name.empty() && package.name != "gpg-pubkey")
