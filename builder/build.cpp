@@ -21,6 +21,7 @@
 #include "slipway/base/sys.hpp"
 #include "slipway/image/convert.hpp"
 #include "slipway/image/reference.hpp"
+#include "slipway/image/sbom.hpp"
 #include "text.hpp"
 
 namespace slipway::builder {
@@ -249,7 +250,10 @@ class Build {
     void write_output(BuildReport& report, std::optional<int64_t> epoch) {
         image::SquashfsOptions squashfs;
         squashfs.source_date_epoch = epoch;
-        const auto written = image::write_squashfs(report.image, options_.output, store_, squashfs);
+        const auto written =
+            options_.sbom
+                ? image::write_squashfs_with_sbom(report.image, options_.output, store_, squashfs)
+                : image::write_squashfs(report.image, options_.output, store_, squashfs);
         for (const std::string& warning : written.warnings) log::warning("{}", warning);
         report.squashfs_bytes = written.output_bytes;
     }

@@ -12,22 +12,22 @@ case " ${groups[*]} " in *" all "*) groups=(build run test bench) ;; esac
 # test:  what the tests compare against.           bench: the peers the benchmarks run beside.
 apt_build=(g++ python3 cmake ninja-build ccache pkg-config patchelf file
     libfmt-dev nlohmann-json3-dev libcli11-dev libarchive-dev zlib1g-dev libzstd-dev liblzma-dev liblz4-dev libbz2-dev liblzo2-dev
-    libssl-dev libseccomp-dev libfuse3-dev libsquashfuse-dev libsquashfs-dev libisal-dev libcurl4-openssl-dev
+    libssl-dev nettle-dev libseccomp-dev libfuse3-dev libsquashfuse-dev libsquashfs-dev libisal-dev libcurl4-openssl-dev
     libdnnl-dev libopenmpi-dev openmpi-bin libmpich-dev mpich)
-apt_run=(mmdebstrap debian-archive-keyring ca-certificates openmpi-bin mpich libcurl4 libisal2)
+apt_run=(mmdebstrap debian-archive-keyring ca-certificates openmpi-bin mpich libcurl4 libisal2 libsqlite3-0)
 apt_test=(catch2 python3 squashfs-tools umoci mmdebstrap attr procps util-linux git busybox
     docker-registry skopeo apache2-utils openssl munge slurmctld slurmd slurm-client charliecloud patchelf
-    man-db groff-base mandoc apparmor)
+    man-db groff-base mandoc apparmor rpm libsqlite3-0 zip)
 apt_bench=(bubblewrap charliecloud squashfuse umoci squashfs-tools zstd python3 mmdebstrap patchelf util-linux)
 
 dnf_build=(gcc-c++ python3 cmake ninja-build ccache pkgconf-pkg-config patchelf file
     fmt-devel json-devel cli11-devel libarchive-devel zlib-devel libzstd-devel xz-devel lz4-devel bzip2-devel lzo-devel
     openssl-devel libseccomp-devel fuse3-devel squashfuse-devel squashfs-tools-ng-devel isa-l-devel libcurl-devel
     onednn-devel openmpi-devel mpich-devel)
-dnf_run=(mmdebstrap debian-keyring ca-certificates openmpi mpich libcurl isa-l)
+dnf_run=(mmdebstrap debian-keyring ca-certificates openmpi mpich libcurl isa-l sqlite-libs)
 dnf_test=(catch-devel python3 squashfs-tools umoci mmdebstrap attr procps-ng util-linux git-core busybox
     docker-distribution skopeo httpd-tools openssl munge slurm slurm-slurmctld slurm-slurmd charliecloud patchelf
-    man-db groff-base mandoc apparmor-parser)
+    man-db groff-base mandoc apparmor-parser rpm-build sqlite-libs zip)
 dnf_bench=(bubblewrap charliecloud squashfuse umoci squashfs-tools zstd python3 mmdebstrap patchelf util-linux)
 
 die() {

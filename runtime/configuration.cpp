@@ -72,8 +72,8 @@ Setting setting_of(const ConfigurationFile& file, const std::string& name, const
         throw setting_error(file.path, name, "is not a string with something in it")
             .hint("write null for the built-in behaviour");
     setting.value = expand(json.get<std::string>(), file.path, name, variables);
-    const bool path =
-        name == "store" || (name == "stage" && setting.value != "auto" && setting.value != "none");
+    const bool path = name == "store" || name == "catalogue" ||
+                      (name == "stage" && setting.value != "auto" && setting.value != "none");
     if (path && !setting.value.starts_with('/'))
         throw setting_error(file.path, name,
                             fmt::format("is {}, no absolute path", slipway::quoted(setting.value)))
@@ -125,6 +125,7 @@ const std::vector<SettingRow>& setting_rows() {
         {"session", "SLIPWAY_SESSION", "found from the launcher"},
         {"linger", "SLIPWAY_LINGER", "the session ends with its last command"},
         {"stage", "SLIPWAY_STAGE", "images are used where they lie"},
+        {"catalogue", "SLIPWAY_CATALOGUE", "no catalogue of datasets"},
     };
     return rows;
 }

@@ -6,6 +6,7 @@
 #include "doctor_checks.hpp"
 #include "policy.hpp"
 #include "slipway/runtime/configuration.hpp"
+#include "slipway/runtime/trust.hpp"
 
 namespace slipway::runtime::doctor {
 
@@ -68,10 +69,15 @@ Finding tell_policy() {
         add("write modes", policy->write_modes);
         Finding finding = good("site policy", policy->file + rules);
         if (!policy->require_signature) return finding;
-        finding.level = Level::problem;
         finding.found += "; signatures required";
-        finding.meaning = "this version verifies no signatures, so that no image runs";
-        finding.remedy = "ask the administrator to take \"require_signature\" away";
+        image::TrustedKeys keys;
+        keys.add_directory(site_trust_directory());
+        if (!keys.empty()) return finding;
+        finding.level = Level::problem;
+        finding.meaning = fmt::format("no image runs: there is no key in {}",
+                                      slipway::quoted(site_trust_directory()));
+        finding.remedy =
+            "ask the administrator to put the public keys (*.pem) of those who sign there";
         return finding;
     } catch (const Error& error) {
         return failed(Level::problem, "site policy", error,

@@ -88,6 +88,10 @@ std::vector<image::SquashfsServerOptions::MountPoint> missing_mount_points(const
     return points;
 }
 
+Digest seal_of(const MountStep& step) {
+    return step.seal.empty() ? Digest() : Digest::parse(step.seal);
+}
+
 image::SquashfsServerOptions server_options(const Service& service, size_t index) {
     const size_t number = service.files[index].step;
     const MountStep& step = service.plan.mounts[number];
@@ -95,6 +99,7 @@ image::SquashfsServerOptions server_options(const Service& service, size_t index
     options.fuse_fd = service.devices[index].fd.get();
     options.image_fd = service.files[index].image.get();
     options.image_offset_bytes = step.image_offset_bytes;
+    options.seal = seal_of(step);
     options.subject = step.source;
     options.show_uid = service.plan.uid_inside;
     options.show_gid = service.plan.gid_inside;
@@ -233,7 +238,7 @@ void send_pidfd(const UniqueFd& start) {
 void open_file(const MountStep& step, size_t number, Service& service, FuseServer& server) {
     try {
         UniqueFd image = sys::open(step.source, O_RDONLY);
-        image::check_squashfs(image.get(), step.source, step.image_offset_bytes);
+        image::check_squashfs(image.get(), step.source, step.image_offset_bytes, seal_of(step));
         server.devices.push_back({number, open_fuse(step.source)});
         service.files.push_back({number, std::move(image)});
     } catch (Error& error) {

@@ -51,6 +51,7 @@ Json to_json(const MountStep& step) {
     if (step.no_suid) json["no_suid"] = true;
     if (step.no_devices) json["no_devices"] = true;
     if (step.make_source) json["make_source"] = true;
+    if (!step.seal.empty()) json["seal"] = step.seal;
     if (!step.identity.empty()) json["identity"] = step.identity;
     if (!step.options.empty()) json["options"] = step.options;
     if (!step.content.empty()) json["content"] = step.content;

@@ -25,6 +25,7 @@ MountStep image_step(const MountSpec& spec, const RunnableImage& image) {
         image.kind == RunnableImage::Kind::squashfs ? Kind::image_squashfs : Kind::image_directory;
     step.source = image.path;
     step.image_offset_bytes = image.offset_bytes;
+    step.seal = image.seal.text();
     step.destination = "/";
     step.read_only = !spec.write;
     step.origin = "image";

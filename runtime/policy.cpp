@@ -16,6 +16,7 @@
 #include "slipway/base/path.hpp"
 #include "slipway/base/sys.hpp"
 #include "slipway/base/users.hpp"
+#include "slipway/runtime/trust.hpp"
 
 namespace slipway::runtime {
 
@@ -198,18 +199,44 @@ void check_policy(const Policy& policy, const ImageFacts& image, const RunSpec& 
     check_path(policy, image);
     check_owner(policy, image);
     check_write_modes(policy, spec.mounts);
-    if (policy.require_signature)
-        throw refusal(policy, "images without a verified signature", "require_signature",
-                      "signed images")
-            .note("this version of Slipway verifies no signatures")
-            .hint("ask the administrator to take the rule away until a version does");
+    if (policy.require_signature && image.seal.empty())
+        throw refusal(
+            policy,
+            fmt::format("the image {}: {}", slipway::quoted(image.path), image.seal_problem),
+            "require_signature",
+            fmt::format("squashfs files signed with a key of {}",
+                        slipway::quoted(site_trust_directory())))
+            .hint(
+                "use a signed image, or have this one signed (slipway sign) by whom the site "
+                "trusts");
 }
 
-void enforce_site_policy(image::RefKind format, const image::RunnableImage& image,
-                         const RunSpec& spec) {
-    if (image.kind == image::RunnableImage::Kind::host) return;
+namespace {
+
+/// Verify the signature with the site's keys alone: a user's own count for his own wishes only.
+void look_at_seal(const image::RunnableImage& image, ImageFacts& facts) {
+    if (facts.format != image::RefKind::squashfs) {
+        facts.seal_problem = "only squashfs files carry signatures that are checked as they run";
+        return;
+    }
+    try {
+        image::TrustedKeys keys;
+        keys.add_directory(site_trust_directory());
+        const UniqueFd fd = sys::open(image.path, O_RDONLY);
+        facts.seal = image::verify_seal(fd.get(), image.path, keys).digest;
+    } catch (const Error& error) {
+        facts.seal_problem = error.message();
+        for (const auto& note : error.notes()) facts.seal_problem += "; " + note;
+    }
+}
+
+}  // namespace
+
+Digest enforce_site_policy(image::RefKind format, const image::RunnableImage& image,
+                           const RunSpec& spec) {
+    if (image.kind == image::RunnableImage::Kind::host) return {};
     const auto policy = load_policy();
-    if (!policy) return;
+    if (!policy) return {};
     const UniqueFd fd = sys::open(image.path, O_PATH);
     const struct stat status = sys::fstat(fd.get(), image.path);
     if (image::identity_of(status) != image.identity)
@@ -223,7 +250,14 @@ void enforce_site_policy(image::RefKind format, const image::RunnableImage& imag
     facts.owner = status.st_uid;
     facts.own = status.st_uid == ::geteuid();
     if (const auto user = find_user(status.st_uid)) facts.owner_name = user->name;
+    if (policy->require_signature) look_at_seal(image, facts);
     check_policy(*policy, facts, spec);
+    if (!image.seal.empty() && !facts.seal.empty() && image.seal != facts.seal)
+        throw Error(ErrorKind::conflict,
+                    fmt::format("the image {} was replaced while it was looked at",
+                                slipway::quoted(image.path)))
+            .hint("try again");
+    return facts.seal;
 }
 
 }  // namespace slipway::runtime

@@ -26,10 +26,12 @@ struct Policy {
 /// What the rules look at; taken from one open descriptor of what will be mounted.
 struct ImageFacts {
     image::RefKind format = image::RefKind::directory;
-    std::string path;        ///< absolute, no links on the way
-    uint32_t owner = 0;      ///< of the file or directory
-    std::string owner_name;  ///< "" when the host does not know it
-    bool own = false;        ///< the owner is the caller
+    std::string path;          ///< absolute, no links on the way
+    uint32_t owner = 0;        ///< of the file or directory
+    std::string owner_name;    ///< "" when the host does not know it
+    bool own = false;          ///< the owner is the caller
+    Digest seal;               ///< whose signature by a key of the site was verified
+    std::string seal_problem;  ///< why there is none
 };
 
 const std::vector<std::string>& policy_formats();
@@ -45,8 +47,10 @@ std::optional<Policy> load_policy();
 void check_policy(const Policy& policy, const ImageFacts& image, const RunSpec& spec);
 
 /// Look at the image and check it against the site's policy. The host itself is no image.
-/// Throws: Error(host_forbids); Error(conflict) when the image changed since it was found.
-void enforce_site_policy(image::RefKind format, const image::RunnableImage& image,
-                         const RunSpec& spec);
+/// Returns the seal that a required signature is of, empty where none is required: the image must
+/// be read against it. Throws: Error(host_forbids); Error(conflict) when the image changed since it
+/// was found, or is not the one that was verified at the user's wish.
+Digest enforce_site_policy(image::RefKind format, const image::RunnableImage& image,
+                           const RunSpec& spec);
 
 }  // namespace slipway::runtime

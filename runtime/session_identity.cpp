@@ -18,8 +18,8 @@ namespace {
 /// does not count.
 std::string describe(const MountStep& step) {
     const auto& [kind, if_missing, source, offset_bytes, destination, read_only, recursive, no_exec,
-                 no_suid, no_devices, make_source, identity, options, content, merge, fallback,
-                 origin] = step;
+                 no_suid, no_devices, make_source, identity, seal, options, content, merge,
+                 fallback, origin] = step;
     std::string line = name_of(kind);
     if (!source.empty()) line += ' ' + slipway::quoted(source);
     if (offset_bytes != 0) line += fmt::format(" at byte {}", offset_bytes);
@@ -30,6 +30,7 @@ std::string describe(const MountStep& step) {
     if (no_devices) line += ", nodev";
     if (make_source) line += ", made if missing";
     if (!identity.empty()) line += ", state " + identity;
+    if (!seal.empty()) line += ", verified as " + seal;
     if (!recursive) line += ", this mount only";
     if (if_missing != MountStep::IfMissing::create)
         line += fmt::format(", if missing: {}", name_of(if_missing));

@@ -22,7 +22,7 @@ _slipway_run_options() { # of every subcommand that runs something in an image
     echo "-h --help -b --bind --volume --no-site-mounts --data -w --write --overlay -t --private-tmp --home --stage -e --env --set-env" \
         "--env-file --unset-env --clean-env --keep-env --user -u --uid -g --gid --root" \
         "--no-passwd --hostname --seccomp -c --cd --workdir --timeout --detach-on-kill" \
-        "--session --linger -s --storage"
+        "--session --linger --verify -s --storage"
 }
 _slipway_options() { # SUBCOMMAND ("" for none)
     case $1 in
@@ -41,9 +41,14 @@ _slipway_options() { # SUBCOMMAND ("" for none)
             "--env-file --unset-env --clean-env --keep-env --explain-env --user -u --uid -g --gid --root" \
             "--no-passwd --hostname --seccomp --entrypoint -c --cd --workdir --timeout --detach-on-kill" \
             "--session --linger -s --storage --dry-run" ;;
-    build) echo "-h --help -t --tag -f --file -o --output --build-arg --preload --target --no-cache --network -s --storage --dry-run" ;;
+    build) echo "-h --help -t --tag -f --file -o --output --build-arg --preload --sbom --target --no-cache --network -s --storage --dry-run" ;;
     bootstrap) echo "-h --help -t --tag --mirror --include --variant -s --storage" ;;
-    convert) echo "-h --help --compressor --level --block-size --threads -s --storage" ;;
+    convert) echo "-h --help --compressor --level --block-size --threads --sbom -s --storage" ;;
+    sign) echo "-h --help --key --cert" ;;
+    verify) echo "-h --help --key --ca --json" ;;
+    sbom) echo "-h --help --format -o --output -s --storage" ;;
+    pack) echo "-h --help -o --output --name --data-version --license --source --description --level --block-size" ;;
+    fetch) echo "-h --help -o --output --catalogue --list --json -s --storage" ;;
     images | inspect | doctor) echo "-h --help --json -s --storage" ;;
     pull) echo "-h --help -t --tag --authfile --tls-verify --json -s --storage" ;;
     push) echo "-h --help --authfile --tls-verify --json -s --storage" ;;
@@ -76,7 +81,7 @@ _slipway() {
     elif [[ $subcommand == instance ]]; then
         mapfile -t COMPREPLY < <(compgen -W "start list exec logs stop" -- "$word")
     elif [[ -z $subcommand ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "run build bootstrap convert images inspect rmi gc doctor pull push instance shell explain" -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W "run build bootstrap convert images inspect rmi gc doctor pull push instance shell explain sign verify sbom pack fetch" -- "$word")
     else
         mapfile -t COMPREPLY < <(compgen -f -- "$word")
     fi

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "command.hpp"
+#include "slipway/base/error.hpp"
 #include "slipway/base/log.hpp"
 #include "slipway/base/progress.hpp"
 
@@ -46,6 +47,8 @@ void add_build(CLI::App& app, Action& action) {
         ->allow_extra_args(false);
     command->add_option("--preload", build.preload, "add a part of Slipway: train")
         ->allow_extra_args(false);
+    command->add_flag("--sbom", build.sbom,
+                      "put a list of the software (SPDX) into the squashfs file");
     command->add_option("--target", build.target, "stop at this stage");
     command->add_flag("--no-cache", build.no_cache, "run every step again");
     command->add_option("--network", options->network, "host or none, for RUN")
@@ -56,6 +59,10 @@ void add_build(CLI::App& app, Action& action) {
         action = [options] {
             options->build.no_network = options->network == "none";
             options->build.store = chosen_store(options->build.store);
+            if (options->build.sbom && options->build.output.empty())
+                throw Error(ErrorKind::usage, "a list of software needs a squashfs file to be in")
+                    .note("requested by: --sbom")
+                    .hint("add -o FILE.sqfs");
             if (options->dry_run) {
                 print(to_text(builder::plan_build(options->build), 2) + "\n");
                 return 0;

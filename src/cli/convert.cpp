@@ -11,6 +11,8 @@
 #include "command.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/log.hpp"
+#include "slipway/base/progress.hpp"
+#include "slipway/image/sbom.hpp"
 
 namespace slipway::cli {
 namespace {
@@ -20,6 +22,7 @@ struct Options {
     std::string destination;
     std::string codec;
     std::string store;
+    bool sbom = false;
     image::SquashfsOptions squashfs;
 };
 
@@ -42,6 +45,15 @@ std::optional<int64_t> source_date_epoch() {
                     fmt::format("SOURCE_DATE_EPOCH={} is no number of seconds", seconds))
             .hint("unset it, or set it to a time such as $(git log -1 --format=%ct)");
     return std::stoll(seconds);
+}
+
+int convert_and_list(const Options& options, const image::Store& store) {
+    const auto report =
+        image::convert_with_sbom(options.source, options.destination, store, options.squashfs);
+    for (const auto& warning : report.warnings) log::warning("{}", warning);
+    log::info("wrote {} ({}) with its list of software", options.destination,
+              human_bytes(report.output_bytes));
+    return 0;
 }
 
 }  // namespace
@@ -68,6 +80,8 @@ void add_convert(CLI::App& app, Action& action) {
         ->transform(CLI::AsSizeValue(false));
     command->add_option("--threads", options->squashfs.threads,
                         "compressing threads (default: one a processor)");
+    command->add_flag("--sbom", options->sbom,
+                      "put a list of the software (SPDX) into the squashfs file");
     command->add_option("-s,--storage", options->store,
                         "the image store (default: $SLIPWAY_STORE)");
     command->callback([options, &action] {
@@ -75,6 +89,7 @@ void add_convert(CLI::App& app, Action& action) {
             options->squashfs.codec = codec_of(options->codec, options->destination);
             options->squashfs.source_date_epoch = source_date_epoch();
             const auto store = image::Store::open(chosen_store(options->store));
+            if (options->sbom) return convert_and_list(*options, store);
             const auto report =
                 image::convert(options->source, options->destination, store, options->squashfs);
             for (const auto& warning : report.warnings) log::warning("{}", warning);

@@ -129,6 +129,9 @@ void add_process(const Declaration& declare, RunFlags& flags) {
                    "NAME or none: share namespaces under a name of your own, or not at all");
     declare.option("--linger", flags.linger,
                    "keep the session for DURATION after its last command, for the next");
+    declare.flag("--verify{auto}", flags.verify,
+                 "check the image's signature, and every block that is read (=FILE: with this key "
+                 "or authority)");
     declare.option("-s,--storage", flags.run.store, "the image store (default: $SLIPWAY_STORE)");
 }
 
@@ -164,6 +167,7 @@ runtime::RunOptions take_run_options(const CLI::App& command, RunFlags& flags) {
     take(command, "--linger", flags.linger, run.linger);
     take(command, "--timeout", flags.timeout, run.timeout);
     take(command, "--stage", flags.stage, run.stage);
+    take(command, "--verify", flags.verify, run.verify);
     runtime::apply_configuration(configuration(), run);
     return run;
 }

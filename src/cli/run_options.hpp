@@ -16,7 +16,8 @@ namespace slipway::cli {
 struct RunFlags {
     runtime::RunOptions run;
     std::vector<std::string> binds, data, env, env_files, unset_env;
-    std::string entrypoint, directory, overlay, user, uid, gid, hostname, linger, timeout, stage;
+    std::string entrypoint, directory, overlay, user, uid, gid, hostname, linger, timeout, stage,
+        verify;
 };
 
 /// Add the options to a subcommand that takes IMAGE [--] [COMMAND...] after them.

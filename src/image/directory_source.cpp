@@ -6,11 +6,13 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include "dataset_walk.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/own_file.hpp"
 #include "slipway/base/path.hpp"
@@ -20,7 +22,7 @@
 namespace slipway::image {
 namespace {
 
-enum class Walk { directory, overlay_upper };
+enum class Walk { directory, dataset, overlay_upper };
 
 constexpr const char* kOpaqueAttribute = "user.overlay.opaque";
 constexpr const char* kWhiteoutAttribute = "user.overlay.whiteout";
@@ -72,7 +74,7 @@ class DirectorySource : public EntrySource {
             describe(entry, "", ".", status);
             enter("");
             // An upper's own mode and time are the build's scratch, not the image's.
-            if (walk_ == Walk::directory) return true;
+            if (walk_ != Walk::overlay_upper) return true;
         }
         while (!levels_.empty()) {
             Level& level = levels_.back();
@@ -120,6 +122,8 @@ class DirectorySource : public EntrySource {
         Level level;
         level.path = path;
         level.names = sys::list_directory(current_.get(), full(path));
+        if (walk_ == Walk::dataset)
+            std::stable_sort(level.names.begin(), level.names.end(), natural_less);
         level.opaque = opaque_;
         opaque_ = false;
         levels_.push_back(std::move(level));
@@ -283,6 +287,10 @@ class DirectorySource : public EntrySource {
 
 std::unique_ptr<EntrySource> open_directory(const std::string& directory, OwnerOf owner_of) {
     return std::make_unique<DirectorySource>(directory, std::move(owner_of), Walk::directory);
+}
+
+std::unique_ptr<EntrySource> open_dataset_directory(const std::string& directory) {
+    return std::make_unique<DirectorySource>(directory, OwnerOf(), Walk::dataset);
 }
 
 std::unique_ptr<EntrySource> open_overlay_upper(const std::string& directory, OwnerOf owner_of) {

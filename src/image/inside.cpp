@@ -24,7 +24,9 @@ struct ImageInside::Squashfs {
     ImageReader reader;
 
     explicit Squashfs(const RunnableImage& image)
-        : fd(sys::open(image.path, O_RDONLY)), reader({fd.get(), image.offset_bytes}, image.path) {}
+        : fd(sys::open(image.path, O_RDONLY)),
+          reader(squashfs::open_image(fd.get(), image.offset_bytes, image.path, image.seal),
+                 image.path) {}
 };
 
 ImageInside::ImageInside(const RunnableImage& image) {

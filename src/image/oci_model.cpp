@@ -41,9 +41,18 @@ std::string platform_of(const Json& json, const std::string& subject) {
            json_string(*platform, "architecture", subject);
 }
 
+/// Cosign keeps signatures, attestations and SBOMs under tags made of the image's digest.
+bool is_cosign_tag(const std::string& tag) {
+    constexpr size_t kDigestEnds = sizeof("sha256-") - 1 + 64;
+    if (!tag.starts_with("sha256-") || tag.size() < kDigestEnds) return false;
+    const std::string kind = tag.substr(kDigestEnds);
+    return kind == ".sig" || kind == ".att" || kind == ".sbom";
+}
+
 /// BuildKit's attestation manifests and other things that are no images.
 bool is_artifact(const Descriptor& descriptor) {
-    return descriptor.platform == "unknown/unknown" || descriptor.json.contains("artifactType");
+    return is_cosign_tag(descriptor.tag) || descriptor.platform == "unknown/unknown" ||
+           descriptor.json.contains("artifactType");
 }
 
 std::vector<std::string> tags_of(const std::vector<Descriptor>& manifests) {

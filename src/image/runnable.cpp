@@ -80,6 +80,19 @@ void require_architecture(const std::string& architecture, const ImageRef& ref) 
         .hint(fmt::format("build or pull the image for {}", ours));
 }
 
+Error not_verifiable(const ImageRef& ref) {
+    const bool layered = ref.kind == RefKind::oci_layout || ref.kind == RefKind::registry ||
+                         ref.kind == RefKind::stored || ref.kind == RefKind::docker_archive;
+    return Error(ErrorKind::unsupported,
+                 fmt::format("cannot verify {} ({}) while it runs: only a signed squashfs file is "
+                             "checked block by block",
+                             slipway::quoted(ref.text), to_string(ref.kind)))
+        .hint(fmt::format("{}make a file of it and sign that: slipway convert {} FILE.sqfs; "
+                          "slipway sign FILE.sqfs --key KEY.pem",
+                          layered ? "verify the layers first (slipway verify oci:DIR), " : "",
+                          ref.text));
+}
+
 }  // namespace
 
 std::string identity_of(const struct stat& status) {
@@ -88,8 +101,10 @@ std::string identity_of(const struct stat& status) {
                        status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
 }
 
-RunnableImage make_runnable(const ImageRef& ref, const std::string& store_directory) {
+RunnableImage make_runnable(const ImageRef& ref, const std::string& store_directory,
+                            const TrustedKeys* trusted) {
     RunnableImage runnable;
+    if (trusted != nullptr && ref.kind != RefKind::squashfs) throw not_verifiable(ref);
     switch (ref.kind) {
         case RefKind::host:
             runnable.kind = RunnableImage::Kind::host;
@@ -102,12 +117,13 @@ RunnableImage make_runnable(const ImageRef& ref, const std::string& store_direct
             break;
         case RefKind::squashfs:
         case RefKind::sif: {
-            SquashfsFile file = open_squashfs_file(ref);
+            SquashfsFile file = open_squashfs_file(ref, trusted);
             require_architecture(file.architecture, ref);
             for (const std::string& warning : file.warnings) log::warning("{}", warning);
             runnable.kind = RunnableImage::Kind::squashfs;
             runnable.path = absolute_path(ref.path);
             runnable.offset_bytes = file.offset_bytes;
+            runnable.seal = file.seal;
             runnable.config = std::move(file.config).value_or(ImageConfig());
             break;
         }

@@ -64,12 +64,13 @@ OciImage as_one_layer(const TreeImage& tree, std::optional<int64_t> source_date_
     return image;
 }
 
-SquashfsFile open_squashfs_file(const ImageRef& ref) {
+SquashfsFile open_squashfs_file(const ImageRef& ref, const TrustedKeys* trusted) {
     SquashfsFile file;
     file.fd = sys::open(ref.path, O_RDONLY);
     if (ref.kind != RefKind::sif) {
-        file.info = check_squashfs(file.fd.get(), ref.path);
-        file.config = read_squashfs_config(file.fd.get(), ref.path);
+        if (trusted != nullptr) file.seal = verify_seal(file.fd.get(), ref.path, *trusted).digest;
+        file.info = check_squashfs(file.fd.get(), ref.path, 0, file.seal);
+        file.config = read_squashfs_config(file.fd.get(), ref.path, 0, file.seal);
         return file;
     }
     const SifRoot root = find_sif_root(file.fd.get(), ref.path);

@@ -90,7 +90,7 @@ class Policy(SiteTest):
 
     def test_a_signature_that_is_required_is_never_taken_for_granted(self):
         self.policy(require_signature=True)
-        self.assertIn("verifies no signatures", self.refused("require_signature").stderr)
+        self.assertIn("is not signed", self.refused("require_signature").stderr)  # more of it in sign.py
         self.policy(require_signature=False)
         self.assert_succeeds(self.run_image())
 

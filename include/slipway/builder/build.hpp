@@ -21,6 +21,7 @@ struct BuildOptions {
     std::string target;                   ///< --target stage
     bool no_cache = false;
     bool no_network = false;  ///< --network=none
+    bool sbom = false;        ///< --sbom: the output holds a list of its software
     std::string store;
 };
 

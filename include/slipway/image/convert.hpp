@@ -7,6 +7,7 @@
 #include <string>
 
 #include "slipway/image/reference.hpp"
+#include "slipway/image/signature.hpp"
 #include "slipway/image/squashfs.hpp"
 #include "slipway/image/store.hpp"
 
@@ -40,16 +41,18 @@ struct SquashfsFile {
     std::optional<ImageConfig> config;  ///< of a SIF without one of ours: from /.singularity.d
     std::string architecture;           ///< as a SIF says it, in OCI's words; else ""
     std::vector<std::string> warnings;  ///< what the file holds and will not be seen
+    Digest seal;                        ///< that was verified
 };
 /// Open a reference of kind squashfs or SIF and check it. Throws: Error(invalid_image),
-/// Error(unsupported).
-SquashfsFile open_squashfs_file(const ImageRef& ref);
+/// Error(unsupported). With `trusted` keys the file must be signed by one of them.
+SquashfsFile open_squashfs_file(const ImageRef& ref, const TrustedKeys* trusted = nullptr);
 
 /// What the runtime mounts.
 struct RunnableImage {
     enum class Kind { host, directory, squashfs } kind = Kind::directory;
     std::string path;           ///< absolute
     uint64_t offset_bytes = 0;  ///< of a squashfs inside a SIF file
+    Digest seal;                ///< whose signature was verified: all reading is checked against it
     ImageConfig config;         ///< empty when the image has none
     std::string identity;  ///< device and inode; of a file also size and mtime: changes with it
 };
@@ -58,7 +61,9 @@ std::string identity_of(const struct stat& status);
 
 /// Find or make the runnable form: a stored name or layout becomes a squashfs in the store, once,
 /// under a lock. The store (`store_directory`, as Store::open takes it) is opened for those only:
-/// the host, a directory and a squashfs file need none.
-RunnableImage make_runnable(const ImageRef& ref, const std::string& store_directory = {});
+/// the host, a directory and a squashfs file need none. With `trusted` keys the image must be a
+/// squashfs file that is signed by one of them.
+RunnableImage make_runnable(const ImageRef& ref, const std::string& store_directory = {},
+                            const TrustedKeys* trusted = nullptr);
 
 }  // namespace slipway::image

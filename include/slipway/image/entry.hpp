@@ -38,6 +38,7 @@ struct Entry {
     uint32_t device_major = 0;
     uint32_t device_minor = 0;
     std::map<std::string, std::string> xattrs;
+    bool stored_raw = false;  ///< a squashfs keeps its data as they are: compressed already
 };
 
 /// A stream of entries. next() skips whatever of the current file was not read.

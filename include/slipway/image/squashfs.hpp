@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "slipway/base/digest.hpp"
 #include "slipway/base/progress.hpp"
 #include "slipway/image/config.hpp"
 #include "slipway/image/entry.hpp"
@@ -76,16 +77,18 @@ struct SquashfsInfo {
     uint64_t bytes_used = 0;
     int64_t modified = 0;
 };
-/// In all four `offset_bytes` is where in the file the squashfs begins: 0, or a SIF's partition.
+/// In all four `offset_bytes` is where in the file the squashfs begins: 0, or a SIF's partition;
+/// where a `seal` is given, everything is checked against it before it is used (signature.hpp).
 /// Throws: Error(invalid_image) with the reason: no squashfs, truncated, damaged.
-SquashfsInfo check_squashfs(int fd, const std::string& subject, uint64_t offset_bytes = 0);
+SquashfsInfo check_squashfs(int fd, const std::string& subject, uint64_t offset_bytes = 0,
+                            const Digest& seal = {});
 /// The config document inside, or std::nullopt for a squashfs without one.
 std::optional<ImageConfig> read_squashfs_config(int fd, const std::string& subject,
-                                                uint64_t offset_bytes = 0);
+                                                uint64_t offset_bytes = 0, const Digest& seal = {});
 /// A whole small file from inside (links not followed); std::nullopt if it is not there.
 std::optional<std::string> read_squashfs_file(int fd, const std::string& path,
-                                              const std::string& subject,
-                                              uint64_t offset_bytes = 0);
+                                              const std::string& subject, uint64_t offset_bytes = 0,
+                                              const Digest& seal = {});
 /// Walk a squashfs as a stream of entries (for conversion back).
 std::unique_ptr<EntrySource> open_squashfs(UniqueFd fd, const std::string& subject,
                                            uint64_t offset_bytes = 0);
@@ -94,6 +97,7 @@ struct SquashfsServerOptions {
     int fuse_fd = -1;   ///< an open /dev/fuse that is or will be mounted; owned by the caller
     int image_fd = -1;  ///< the squashfs file
     uint64_t image_offset_bytes = 0;  ///< where in it the squashfs begins
+    Digest seal;  ///< check every block against it before it is used; empty: trust the file
     std::string subject;
     /// Show every file as this user's (overlay over FUSE needs mapped owners): an id of the user
     /// namespace in which /dev/fuse is mounted, so 0 where the caller is mapped to root.

@@ -67,6 +67,7 @@ struct RunOptions {
     std::optional<std::string> stage;     ///< --stage[=DIR]; "auto": a local disk
     bool site_mounts = true;              ///< the binds of the mounts.d directories
     std::string store;                    ///< --storage
+    std::optional<std::string> verify;    ///< --verify[=FILE]; "auto": the keys of trust.d
 };
 
 struct MountStep {
@@ -89,6 +90,7 @@ struct MountStep {
     bool no_exec = false, no_suid = false, no_devices = false;
     bool make_source = false;  ///< make the source directory on the host if it is missing
     std::string identity;      ///< of a data pack: changes with the file
+    std::string seal;          ///< of a verified image: what every block is checked against
     std::string options;       ///< tmpfs and overlay options
     std::string content;       ///< of a generated file
     /// A generated file of passwd(5) or group(5): the image's own entries stay, `content` is put
@@ -120,8 +122,8 @@ struct RunPlan {
     std::vector<std::string> environment;  ///< "K=V", sorted
     std::string working_directory;
     bool export_directory = false;  ///< PWD is set to it, links resolved
-    bool fake_root_calls = false;  ///< the seccomp filter of root emulation
-    std::string hostname;          ///< "" = the host's
+    bool fake_root_calls = false;   ///< the seccomp filter of root emulation
+    std::string hostname;           ///< "" = the host's
     std::vector<std::string> argv;
     /// Of a shell: the first of these that the image has takes argv[0]'s place and becomes SHELL.
     std::vector<std::string> shells;

@@ -74,11 +74,12 @@ std::span<std::byte> BlockPipeline::buffer() {
     return next.input;
 }
 
-uint64_t BlockPipeline::submit(size_t size_bytes, Kind kind) {
+uint64_t BlockPipeline::submit(size_t size_bytes, Kind kind, bool raw) {
     const std::lock_guard lock(mutex_);
     Slot& next = slot(submitted_);
     next.size_bytes = size_bytes;
     next.kind = kind;
+    next.raw = raw;
     next.state = Slot::State::ready;
     ready_.notify_one();
     return submitted_++;
@@ -127,8 +128,10 @@ void BlockPipeline::compress(Slot& mine, sqfs_compressor_t& compressor) {
     if (mine.kind == Kind::data && all_zero(mine.input.data(), mine.size_bytes)) return;
     const auto size = static_cast<sqfs_u32>(mine.size_bytes);
     const sqfs_s32 packed =
-        compressor.do_block(&compressor, reinterpret_cast<const sqfs_u8*>(mine.input.data()), size,
-                            reinterpret_cast<sqfs_u8*>(mine.output.data()), size);
+        mine.raw
+            ? 0
+            : compressor.do_block(&compressor, reinterpret_cast<const sqfs_u8*>(mine.input.data()),
+                                  size, reinterpret_cast<sqfs_u8*>(mine.output.data()), size);
     require_sqfs(packed, "do_block");
     if (packed == 0 || static_cast<sqfs_u32>(packed) >= size) {
         std::memcpy(mine.output.data(), mine.input.data(), size);

@@ -28,8 +28,8 @@ class BlockPipeline {
     /// Wait for a free block of block-size bytes to fill. Throws what a thread threw.
     std::span<std::byte> buffer();
     /// Hand over the first `size_bytes` of it; returns the block's number. Data that is all zero
-    /// becomes a hole.
-    uint64_t submit(size_t size_bytes, Kind kind);
+    /// becomes a hole; with `raw` they are not compressed.
+    uint64_t submit(size_t size_bytes, Kind kind, bool raw = false);
     /// Wait for everything that was submitted; the blocks by number.
     std::vector<PackBlock> finish();
 
@@ -37,6 +37,7 @@ class BlockPipeline {
     struct Slot {
         enum class State { free, ready, busy, done } state = State::free;
         Kind kind = Kind::data;
+        bool raw = false;
         size_t size_bytes = 0;
         std::vector<std::byte> input;
         std::vector<std::byte> output;

@@ -4,8 +4,11 @@
 #include <fcntl.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
+#include "../hash_tree.hpp"
+#include "slipway/base/digest.hpp"
 #include "slipway/base/sys.hpp"
 
 namespace slipway::image::squashfs {
@@ -15,9 +18,11 @@ namespace slipway::image::squashfs {
 struct ImageFile {
     int fd = -1;
     uint64_t offset_bytes = 0;
+    std::shared_ptr<const SealedContent> sealed = {};  ///< every byte is checked against it
 
     /// 0 at the end.
     size_t read(void* data, size_t size, uint64_t position, const std::string& subject) const {
+        if (sealed) return sealed->read(fd, data, size, position, subject);
         return sys::pread(fd, data, size, offset_bytes + position, subject);
     }
     /// Have bytes read from the disk without waiting for them. A wish: nothing comes of a failure.
@@ -31,5 +36,9 @@ struct ImageFile {
         return size > offset_bytes ? size - offset_bytes : 0;
     }
 };
+
+/// A squashfs that is read against the seal with this digest, or as it is if there is none. Only a
+/// file of its own can have one. Throws: Error(invalid_image) when the file has not this seal.
+ImageFile open_image(int fd, uint64_t offset_bytes, const std::string& subject, const Digest& seal);
 
 }  // namespace slipway::image::squashfs

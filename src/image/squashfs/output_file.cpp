@@ -25,9 +25,9 @@ void OutputFile::set_size(uint64_t size_bytes) {
     size_bytes_ = size_bytes;
 }
 
-void OutputFile::commit() {
+void OutputFile::commit(std::optional<mode_t> mode) {
     sys::fsync(fd(), path_);
-    file_.commit(user_mode(0666));
+    file_.commit(mode.value_or(user_mode(0666)));
 }
 
 OutputFile* OutputFile::owner_of(const sqfs_file_t* file) {

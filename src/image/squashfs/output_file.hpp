@@ -2,8 +2,10 @@
 #pragma once
 
 #include <sqfs/io.h>
+#include <sys/types.h>
 
 #include <exception>
+#include <optional>
 #include <string>
 
 #include "../temp_file.hpp"
@@ -27,8 +29,9 @@ class OutputFile {
     void rethrow() const {
         if (failure_) std::rethrow_exception(failure_);
     }
-    /// fsync and rename over the path.
-    void commit();
+    /// fsync and rename over the path; `mode` is that of any new file (the umask's), or the one
+    /// given.
+    void commit(std::optional<mode_t> mode = {});
 
  private:
     struct Interface {

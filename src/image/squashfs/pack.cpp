@@ -32,7 +32,8 @@ class Packer {
         uint64_t left = entry.size_bytes;
         for (; left >= block_size_; left -= block_size_) {
             fill(pipeline_.buffer(), entry);
-            const uint64_t number = pipeline_.submit(block_size_, BlockPipeline::Kind::data);
+            const uint64_t number =
+                pipeline_.submit(block_size_, BlockPipeline::Kind::data, entry.stored_raw);
             if (data.block_count++ == 0) data.first_block = number;
         }
         if (left > 0) add_tail(entry, static_cast<uint32_t>(left), data);
@@ -40,11 +41,7 @@ class Packer {
     }
 
     void flush() {
-        if (collected_.empty()) return;
-        const auto buffer = pipeline_.buffer();
-        std::memcpy(buffer.data(), collected_.data(), collected_.size());
-        fragments_.push_back(pipeline_.submit(collected_.size(), BlockPipeline::Kind::fragment));
-        collected_.clear();
+        for (const bool raw : {false, true}) flush(raw);
     }
 
     std::vector<uint64_t> take_fragments() { return std::move(fragments_); }
@@ -53,6 +50,21 @@ class Packer {
     struct TailPlace {
         uint32_t fragment, offset;
     };
+    /// A fragment block that is being filled: it gets its number with its first tail.
+    struct Collected {
+        std::vector<std::byte> bytes;
+        uint32_t number = 0;
+    };
+
+    void flush(bool raw) {
+        Collected& full = collected_[raw];
+        if (full.bytes.empty()) return;
+        const auto buffer = pipeline_.buffer();
+        std::memcpy(buffer.data(), full.bytes.data(), full.bytes.size());
+        fragments_[full.number] =
+            pipeline_.submit(full.bytes.size(), BlockPipeline::Kind::fragment, raw);
+        full.bytes.clear();
+    }
 
     void fill(std::span<std::byte> buffer, const Entry& entry) {
         size_t got = 0;
@@ -82,10 +94,15 @@ class Packer {
             data.fragment_offset = known->second.offset;
             return;
         }
-        if (collected_.size() + size > block_size_) flush();
-        data.fragment = static_cast<uint32_t>(fragments_.size());
-        data.fragment_offset = static_cast<uint32_t>(collected_.size());
-        collected_.insert(collected_.end(), tail.begin(), tail.end());
+        Collected& into = collected_[entry.stored_raw];
+        if (into.bytes.size() + size > block_size_) flush(entry.stored_raw);
+        if (into.bytes.empty()) {
+            into.number = static_cast<uint32_t>(fragments_.size());
+            fragments_.push_back(0);
+        }
+        data.fragment = into.number;
+        data.fragment_offset = static_cast<uint32_t>(into.bytes.size());
+        into.bytes.insert(into.bytes.end(), tail.begin(), tail.end());
         tails_[{data.tail_hash, size}] = {data.fragment, data.fragment_offset};
     }
 
@@ -93,7 +110,8 @@ class Packer {
     BlockPipeline& pipeline_;
     const uint32_t block_size_;
     Progress* progress_;
-    std::vector<std::byte> tail_, collected_;
+    std::vector<std::byte> tail_;
+    Collected collected_[2];  ///< to be compressed, and raw
     std::vector<uint64_t> fragments_;
     std::map<std::pair<Hash, uint32_t>, TailPlace> tails_;
 };

@@ -5,9 +5,12 @@
 #define FUSE_USE_VERSION 35
 #endif
 
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <fuse3/fuse_lowlevel.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <map>
@@ -30,7 +33,9 @@ class Server {
  public:
     explicit Server(const SquashfsServerOptions& options)
         : options_(options),
-          reader_({options.image_fd, options.image_offset_bytes}, options.subject, kCacheBytes) {
+          reader_(open_image(options.image_fd, options.image_offset_bytes, options.subject,
+                             options.seal),
+                  options.subject, kCacheBytes) {
         if (!S_ISDIR(reader_.root().mode))
             throw damaged(options.subject, "its root is no directory");
         for (const auto& point : options.mount_points) show_mount_point(point);
@@ -116,9 +121,17 @@ class Server {
         cursors_[{directory.reference, index}] = cursor;
     }
 
-    /// Tell the user of damage, a few times.
-    void warn(const char* text) {
-        if (warnings_.fetch_add(1) < kMostWarnings) log::write(log::Level::warning, text);
+    /// Tell the user of damage, a few times: on our standard error, or, since a server in the
+    /// background has none, on that of the process that reads. Only a user's own process can be
+    /// opened so, and a terminal, file or pipe is opened anew: nothing of it is held.
+    void warn(const char* text, pid_t reader) {
+        if (warnings_.fetch_add(1) >= kMostWarnings) return;
+        log::write(log::Level::warning, text);
+        const UniqueFd their_error(::open(fmt::format("/proc/{}/fd/2", reader).c_str(),
+                                          O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+        if (!their_error || same_file(their_error.get(), STDERR_FILENO)) return;
+        const std::string line = fmt::format("slipway: warning: {}\n", text);
+        (void)!::write(their_error.get(), line.data(), line.size());
     }
 
  private:
@@ -145,6 +158,11 @@ class Server {
                 {trail.back().reference, name, point.directory, kFirstShown + shown_.size() - 2});
         } catch (const Error&) {  // damage: who looks there is told
         }
+    }
+    static bool same_file(int first, int second) {
+        struct stat a = {}, b = {};
+        return ::fstat(first, &a) == 0 && ::fstat(second, &b) == 0 && a.st_dev == b.st_dev &&
+               a.st_ino == b.st_ino;
     }
 
     const SquashfsServerOptions& options_;

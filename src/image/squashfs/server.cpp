@@ -73,11 +73,11 @@ void answer(fuse_req_t request, Body&& body) {
         return;
     } catch (const SysError& error) {
         failure = error.errno_value() > 0 ? error.errno_value() : EIO;
-        serving_of(request).tree.warn(error.what());
+        serving_of(request).tree.warn(error.what(), fuse_req_ctx(request)->pid);
     } catch (const std::bad_alloc&) {
         failure = ENOMEM;
     } catch (const std::exception& error) {
-        serving_of(request).tree.warn(error.what());
+        serving_of(request).tree.warn(error.what(), fuse_req_ctx(request)->pid);
     }
     fuse_reply_err(request, failure);
 }
