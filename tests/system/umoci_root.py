@@ -89,12 +89,21 @@ def run(argv, **more):
     return result
 
 
+def copy_of_program(directory):
+    """Copy the program to where the user can read it, which may not be so of the build tree; and its full part beside."""
+    build = os.path.dirname(os.path.dirname(program()))
+    for part in ("bin/slipway", "libexec/slipway/slipway-full"):
+        if os.path.exists(os.path.join(build, part)):
+            os.makedirs(os.path.dirname(os.path.join(directory, part)), exist_ok=True)
+            shutil.copy(os.path.join(build, part), os.path.join(directory, part))
+
+
 def convert(user, image, directory):
     """Convert as `user` to a file that only this comparison reads."""
     work = os.path.join(directory, "work")
     os.mkdir(work)
     os.chown(work, user.pw_uid, user.pw_gid)
-    run([os.path.join(directory, "slipway"), "-q", "convert", "-s", os.path.join(work, "store"), f"oci:{image}",
+    run([os.path.join(directory, "bin/slipway"), "-q", "convert", "-s", os.path.join(work, "store"), f"oci:{image}",
          os.path.join(work, "image.sqfs")], user=user.pw_uid, group=user.pw_gid, extra_groups=[], cwd="/",
         env={"HOME": work, "PATH": os.environ["PATH"]})
     return os.path.join(work, "image.sqfs")
@@ -161,7 +170,7 @@ def main():
     directory = tempfile.mkdtemp(prefix="slipway-umoci-")
     try:
         os.chmod(directory, 0o755)
-        shutil.copy(program(), os.path.join(directory, "slipway"))  # the build tree may be closed to the user
+        copy_of_program(directory)
         image = images[0] if images else traps(directory)
         compare(user, image if ":" in os.path.basename(image) else f"{image}:latest", directory, everything=not images)
     finally:
