@@ -47,8 +47,8 @@ def make_root(directory, etc_files=True):
     return directory
 
 
-def make_squashfs(root, file):
+def make_squashfs(root, file, compression="zstd"):
     """Pack a root with squashfs-tools, whose work is not ours."""
-    subprocess.run([require_program("mksquashfs"), root, file, "-quiet", "-no-progress", "-all-root"], check=True,
-                   stdout=subprocess.DEVNULL)
+    subprocess.run([require_program("mksquashfs"), root, file, "-comp", compression, "-quiet", "-no-progress", "-all-root"],
+                   check=True, stdout=subprocess.DEVNULL)
     return file
