@@ -12,6 +12,7 @@
 #include "slipway/base/digest.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/path.hpp"
+#include "slipway/image/dataset.hpp"
 
 namespace slipway::image {
 namespace {
@@ -240,8 +241,10 @@ Listed still_ours(const std::string& document, const ReadSmall& read_small) {
 std::vector<AddedFile> plan_added_files(const ImageConfig& config, const std::string& source,
                                         const LookUp& look_up) {
     std::vector<AddedFile> others;
-    add_for_apptainer(config, look_up, others);
-    add_for_ch_run(config, look_up, others);
+    if (look_up(kPackDescriptionPath) == There::nothing) {  // nobody runs a command in a data pack
+        add_for_apptainer(config, look_up, others);
+        add_for_ch_run(config, look_up, others);
+    }
 
     Json document = config_to_json(config);
     document["slipway"] = {{"version", SLIPWAY_VERSION}, {"files", listed(others)}};
