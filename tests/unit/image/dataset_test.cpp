@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "catch.hpp"
 #include "../../../src/image/dataset_source.hpp"
+#include "catch.hpp"
 
 using namespace slipway::image;
 

@@ -1,7 +1,7 @@
 // Records of package managers, sound and broken.
 // Must not: read a file.
-#include "catch.hpp"
 #include "../../../src/image/sbom_parse.hpp"
+#include "catch.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/json.hpp"
 
