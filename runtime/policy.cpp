@@ -148,8 +148,8 @@ void check_write_modes(const Policy& policy, const MountSpec& mounts) {
 }  // namespace
 
 const std::vector<std::string>& policy_formats() {
-    static const List names = {"squashfs", "directory",      "sif",   "stored",
-                               "oci",      "oci-archive", "docker-archive", "tar", "docker"};
+    static const List names = {"squashfs",    "directory",      "sif", "stored", "oci",
+                               "oci-archive", "docker-archive", "tar", "docker"};
     return names;
 }
 

@@ -51,8 +51,8 @@ std::optional<Fields> find_line(std::string_view text, uint32_t id) {
     return std::nullopt;
 }
 
-/// The starter cannot load them: it goes on as the full program, or, where somebody copied it alone,
-/// without them.
+/// The starter cannot load them: it goes on as the full program, or, where somebody copied it
+/// alone, without them.
 bool can_ask_name_services() {
     static bool missing = false;
     try {

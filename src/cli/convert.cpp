@@ -64,11 +64,14 @@ void add_convert(CLI::App& app, Action& action) {
     command->footer(
         "source: oci:DIR[:TAG], oci-archive:FILE[:TAG], docker-archive:FILE[:REF], docker://REF, a "
         "stored name, a directory, FILE.sqfs, FILE.sif, FILE.tar\n"
-        "destination: FILE.sqfs, FILE.sif, FILE.tar[.gz|.zst], oci:DIR[:TAG], oci-archive:FILE[:TAG], "
+        "destination: FILE.sqfs, FILE.sif, FILE.tar[.gz|.zst], oci:DIR[:TAG], "
+        "oci-archive:FILE[:TAG], "
         "docker-archive:FILE[:NAME], a directory, store:NAME");
     command->add_option("source", options->source, "what to convert")->required();
     command->add_option("destination", options->destination, "what to write")->required();
-    command->add_option("--compressor", options->codec, "of a squashfs: zstd, gzip, xz, lz4 (default: zstd, in a SIF gzip)")
+    command
+        ->add_option("--compressor", options->codec,
+                     "of a squashfs: zstd, gzip, xz, lz4 (default: zstd, in a SIF gzip)")
         ->check(CLI::IsMember({"zstd", "gzip", "xz", "lz4"}));
     command
         ->add_option("--level", options->squashfs.level,

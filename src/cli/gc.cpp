@@ -1,8 +1,8 @@
 // slipway gc: delete what no stored image needs: cached build steps, packages, squashfs files.
 // Must not: know how the store lies on disk.
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <map>
 #include <memory>
 

@@ -1,5 +1,5 @@
-// What Slipway writes into an image beside the image's own files: the configuration, and what ch-run
-// and Apptainer look for. Private to the image room.
+// What Slipway writes into an image beside the image's own files: the configuration, and what
+// ch-run and Apptainer look for. Private to the image room.
 #pragma once
 
 #include <functional>
@@ -24,9 +24,10 @@ enum class There { nothing, directory, other };
 using LookUp = std::function<There(const std::string& path)>;
 
 /// Plan what is added to an image, parents first; pure. The configuration at kConfigPathInImage
-/// replaces what is there; ch-run's /ch/environment and Apptainer's /.singularity.d are written only
-/// where the image has none, and not into data packs. The configuration lists them under "slipway", so that who reads the
-/// image back can leave them out. `source`: the digest of the manifest it was made from, or "".
+/// replaces what is there; ch-run's /ch/environment and Apptainer's /.singularity.d are written
+/// only where the image has none, and not into data packs. The configuration lists them under
+/// "slipway", so that who reads the image back can leave them out. `source`: the digest of the
+/// manifest it was made from, or "".
 std::vector<AddedFile> plan_added_files(const ImageConfig& config, const std::string& source,
                                         const LookUp& look_up);
 /// The same as a layer.

@@ -30,11 +30,12 @@ UniqueFd open_uncompressed(const std::string& file) {
 /// A whole file as the one blob it is.
 class FileBlob : public BlobSource {
  public:
-    FileBlob(std::string path, Digest digest) : path_(std::move(path)), digest_(std::move(digest)) {}
+    FileBlob(std::string path, Digest digest)
+        : path_(std::move(path)), digest_(std::move(digest)) {}
     UniqueFd open_blob(const Digest& digest) const override {
         if (digest == digest_) return sys::open(path_, O_RDONLY);
-        throw Error(ErrorKind::not_found, fmt::format("the blob {} is not in {}", digest.text(),
-                                                      slipway::quoted(path_)));
+        throw Error(ErrorKind::not_found,
+                    fmt::format("the blob {} is not in {}", digest.text(), slipway::quoted(path_)));
     }
 
  private:

@@ -44,8 +44,8 @@ class ArchiveBlobs : public BlobSource {
 
 /// Open an OCI layout that lies in a tar file, by its tag.
 OciImage open_oci_archive(const std::string& file, const std::string& tag);
-/// Open a tar of a root directory as an image of one layer, which is that file; the configuration is
-/// the one that Slipway put inside, if any.
+/// Open a tar of a root directory as an image of one layer, which is that file; the configuration
+/// is the one that Slipway put inside, if any.
 OciImage open_plain_tar(const std::string& file);
 /// Open a docker archive that is open already; see open_docker_archive(file, reference).
 OciImage open_docker_archive(std::shared_ptr<ArchiveBlobs> blobs, const std::string& reference);

@@ -3,11 +3,11 @@
 #include <archive.h>
 #include <archive_entry.h>
 #include <fmt/format.h>
-#include <locale.h>
 #include <sys/stat.h>
 
 #include <cstring>
 
+#include "byte_locale.hpp"
 #include "dataset_source.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/path.hpp"
@@ -24,22 +24,6 @@ struct CloseArchive {
     void operator()(archive* handle) const { archive_read_free(handle); }
 };
 using ArchivePtr = std::unique_ptr<archive, CloseArchive>;
-
-/// Names are bytes while libarchive runs; in other locales it changes them.
-class ByteLocale {
- public:
-    ByteLocale() : before_(uselocale(c_locale())) {}
-    ~ByteLocale() { uselocale(before_); }
-    ByteLocale(const ByteLocale&) = delete;
-    ByteLocale& operator=(const ByteLocale&) = delete;
-
- private:
-    static locale_t c_locale() {
-        static locale_t locale = newlocale(LC_ALL_MASK, "C", nullptr);
-        return locale;
-    }
-    locale_t before_;
-};
 
 Error damaged_archive(const std::string& subject, archive* handle) {
     const char* reason = archive_error_string(handle);

@@ -133,8 +133,8 @@ void check_destination(const Destination& destination) {
         if (destination.kind == Target::layout) return;
         const std::string parent(parent_path(absolute_path(path)));
         if (sys::stat_if_exists(AT_FDCWD, parent)) return;
-        throw Error(ErrorKind::not_found, fmt::format("there is no directory {} to write into",
-                                                      slipway::quoted(parent)))
+        throw Error(ErrorKind::not_found,
+                    fmt::format("there is no directory {} to write into", slipway::quoted(parent)))
             .hint("make it first: mkdir -p " + parent);
     }
     if (destination.kind == Target::directory) return check_directory(path, *status);

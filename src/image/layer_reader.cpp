@@ -3,12 +3,12 @@
 #include <archive.h>
 #include <archive_entry.h>
 #include <fmt/core.h>
-#include <locale.h>
 
 #include <algorithm>
 #include <cstring>
 #include <exception>
 
+#include "byte_locale.hpp"
 #include "byte_stream.hpp"
 #include "oci_model.hpp"
 #include "slipway/base/error.hpp"
@@ -17,23 +17,6 @@
 
 namespace slipway::image {
 namespace {
-
-/// The C locale for this thread while libarchive runs. In it names are bytes and stay as they are
-/// (with ARCHIVE_WARN for what is not ASCII); in a UTF-8 locale libarchive 3.6 normalizes names.
-class ByteLocale {
- public:
-    ByteLocale() : before_(uselocale(c_locale())) {}
-    ~ByteLocale() { uselocale(before_); }
-    ByteLocale(const ByteLocale&) = delete;
-    ByteLocale& operator=(const ByteLocale&) = delete;
-
- private:
-    static locale_t c_locale() {
-        static locale_t locale = newlocale(LC_ALL_MASK, "C", nullptr);
-        return locale;
-    }
-    locale_t before_;
-};
 
 class TarSource : public EntrySource {
  public:

@@ -53,10 +53,9 @@ std::string text_of(const uint8_t* bytes, size_t size) {
 
 /// Source: sif, pkg/sif/arch.go.
 constexpr std::pair<const char*, const char*> kArchitectures[] = {
-    {"01", "386"},     {"02", "amd64"},    {"03", "arm"},   {"04", "arm64"},
-    {"05", "ppc64"},   {"06", "ppc64le"},  {"07", "mips"},  {"08", "mipsle"},
-    {"09", "mips64"},  {"10", "mips64le"}, {"11", "s390x"}, {"12", "riscv64"},
-    {"13", "loong64"},
+    {"01", "386"},     {"02", "amd64"},   {"03", "arm"},     {"04", "arm64"},  {"05", "ppc64"},
+    {"06", "ppc64le"}, {"07", "mips"},    {"08", "mipsle"},  {"09", "mips64"}, {"10", "mips64le"},
+    {"11", "s390x"},   {"12", "riscv64"}, {"13", "loong64"},
 };
 
 std::string architecture_of(const std::string& code) {

@@ -24,9 +24,9 @@ struct SifRoot {
 SifRoot find_sif_root(int fd, const std::string& subject);
 
 /// Write a SIF of one squashfs, which becomes its primary system partition at a multiple of 4,096
-/// bytes, with the configuration (JSON) and labels as data objects of their own. `modified`: the time
-/// in its header, seconds since the epoch; the same input gives the same bytes. Returns the file's
-/// size. Throws: Error(unsupported) for an architecture that SIF has no code for.
+/// bytes, with the configuration (JSON) and labels as data objects of their own. `modified`: the
+/// time in its header, seconds since the epoch; the same input gives the same bytes. Returns the
+/// file's size. Throws: Error(unsupported) for an architecture that SIF has no code for.
 uint64_t write_sif(int squashfs_fd, const ImageConfig& config, int64_t modified,
                    const std::string& path);
 

@@ -140,8 +140,8 @@ uint64_t write_sif(int squashfs_fd, const ImageConfig& config, int64_t modified,
                    const std::string& path) {
     const std::string code = code_of(config, path);
     std::vector<Object> objects;
-    objects.push_back(small_object(kGenericJson, "oci-config.json",
-                                   to_text(config_to_json(config), 2) + "\n"));
+    objects.push_back(
+        small_object(kGenericJson, "oci-config.json", to_text(config_to_json(config), 2) + "\n"));
     if (!config.labels.empty()) {
         objects.push_back(
             small_object(kLabels, "labels.json", to_text(Json(config.labels), 2) + "\n"));
@@ -159,7 +159,8 @@ uint64_t write_sif(int squashfs_fd, const ImageConfig& config, int64_t modified,
     const auto put = [&](const std::string& bytes, uint64_t at) {
         sys::pwrite_all(file.fd(), bytes.data(), bytes.size(), at, path);
     };
-    put(header_of(code, sha256_file(squashfs_fd, path), objects.size(), end - kDataAt, modified), 0);
+    put(header_of(code, sha256_file(squashfs_fd, path), objects.size(), end - kDataAt, modified),
+        0);
     for (size_t i = 0; i < objects.size(); ++i) {
         put(descriptor_of(objects[i], static_cast<uint32_t>(i + 1), modified),
             kTableAt + i * kDescriptorBytes);

@@ -58,7 +58,7 @@ std::vector<StoredFile> files_in(const std::string& store, const std::string& di
 
 uint64_t size_of_store(const std::string& store) { return room_of(AT_FDCWD, store); }
 
-uint64_t parse_store_limit(const std::string& text, const std::string& origin) {
+uint64_t parse_size(const std::string& text, const std::string& origin) {
     static constexpr std::string_view kUnits = "KMGTP";
     uint64_t number = 0;
     const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -82,7 +82,7 @@ void keep_store_within_limit(const std::string& store) noexcept {
         if (limit == nullptr || *limit == '\0') return;
         GcOptions options;
         options.build_cache = false;
-        options.keep_bytes = parse_store_limit(limit, "SLIPWAY_STORE_LIMIT");
+        options.keep_bytes = parse_size(limit, "SLIPWAY_STORE_LIMIT");
         if (size_of_store(store) <= *options.keep_bytes) return;
         const GcReport report = Store::open(store).collect_garbage(options);
         log::verbose("the store is limited to {}: deleted {}", limit,

@@ -30,7 +30,7 @@ void keep_store_within_limit(const std::string& store) noexcept;
 
 /// A size as a user writes it: 500M, 20G, 20GB, 20GiB, bytes without a unit; units of 1,024.
 /// Throws: Error(usage) naming `origin`.
-uint64_t parse_store_limit(const std::string& text, const std::string& origin);
+uint64_t parse_size(const std::string& text, const std::string& origin);
 
 /// Who holds a lock: what its file says, for people.
 std::string holder_of_lock(const std::string& path);

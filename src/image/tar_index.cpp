@@ -1,5 +1,6 @@
 // Finds the members of an uncompressed tar file without reading their contents.
-// Must not: understand what is in sparse files, or anything else an archive of images does not hold.
+// Must not: understand what is in sparse files, or anything else an archive of images does not
+// hold.
 #include "tar_index.hpp"
 
 #include <fmt/core.h>

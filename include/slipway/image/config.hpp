@@ -42,8 +42,8 @@ struct ImageConfig {
     /// Set KEY to VALUE, keeping the place of an existing KEY.
     void set_env(const std::string& key, const std::string& value);
     std::optional<std::string> get_env(const std::string& key) const;
-    /// Say that the layers became one: its diff id instead of theirs; of the history's entries, which
-    /// all stay, only a new last one has a layer.
+    /// Say that the layers became one: its diff id instead of theirs; of the history's entries,
+    /// which all stay, only a new last one has a layer.
     void become_one_layer(const Digest& diff_id);
 };
 

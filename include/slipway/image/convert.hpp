@@ -13,8 +13,8 @@
 
 namespace slipway::image {
 
-/// Open any reference that has layers: oci:, oci-archive:, docker-archive:, a tar file (one layer), a
-/// stored name, docker:// (pulled into the store). Throws: Error(unsupported) for the others.
+/// Open any reference that has layers: oci:, oci-archive:, docker-archive:, a tar file (one layer),
+/// a stored name, docker:// (pulled into the store). Throws: Error(unsupported) for the others.
 OciImage open_layered(const ImageRef& ref, const Store& store);
 
 struct ConvertReport {
@@ -22,9 +22,9 @@ struct ConvertReport {
     std::vector<std::string> warnings;
 };
 /// Convert SRC to DST; formats are guessed from names and contents. DST: FILE.sqfs, FILE.sif,
-/// FILE.tar[.gz|.zst], oci:DIR[:TAG], oci-archive:FILE[:TAG], docker-archive:FILE[:NAME], a directory
-/// (must not exist or be empty), or `store:NAME`. Says once what the destination cannot hold. Throws: Error(already_exists),
-/// Error(unsupported) with what is possible.
+/// FILE.tar[.gz|.zst], oci:DIR[:TAG], oci-archive:FILE[:TAG], docker-archive:FILE[:NAME], a
+/// directory (must not exist or be empty), or `store:NAME`. Says once what the destination cannot
+/// hold. Throws: Error(already_exists), Error(unsupported) with what is possible.
 ConvertReport convert(const std::string& source, const std::string& destination, const Store& store,
                       const SquashfsOptions& options);
 

@@ -30,10 +30,11 @@ struct ImageRef {
                        ///< or stored name
 };
 
-/// Understand `directory | file.sqfs | file.sif | file.tar | oci:DIR[:TAG] | oci-archive:FILE[:TAG] |
-/// docker-archive:FILE[:REF] | tar:FILE | docker://REF | name | "/"`. A text with a "/" in front or "./", or that names an existing
-/// directory or file, is a path; files are told apart by content, then by suffix. Throws:
-/// Error(usage) for an empty or malformed text; Error(not_found) for a path that is not there.
+/// Understand `directory | file.sqfs | file.sif | file.tar | oci:DIR[:TAG] | oci-archive:FILE[:TAG]
+/// | docker-archive:FILE[:REF] | tar:FILE | docker://REF | name | "/"`. A text with a "/" in front
+/// or "./", or that names an existing directory or file, is a path; files are told apart by
+/// content, then by suffix. Throws: Error(usage) for an empty or malformed text; Error(not_found)
+/// for a path that is not there.
 ImageRef parse_image_ref(std::string_view text);
 
 /// Check and complete a stored name: "digits" -> "digits:latest". Throws: Error(usage) when it is

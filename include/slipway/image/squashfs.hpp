@@ -58,11 +58,11 @@ struct LayerInput {
 
 /// Write one squashfs from layers applied base first (whiteouts, opaque directories, replaced
 /// files, hard links), without unpacking them to disk; the config document is added at
-/// kConfigPathInImage, and what ch-run and Apptainer read where the image has none. The same input gives the same bytes on any number of threads. The output
-/// appears by rename: whole or not at all. Memory: about 1 KB an entry of all layers, and 4 x
-/// threads + 4 blocks. Layers without a cached pack need room beside the output for their
-/// compressed data, in files without a name. Throws: Error(invalid_archive), Error(unsafe_path),
-/// Error(no_space).
+/// kConfigPathInImage, and what ch-run and Apptainer read where the image has none. The same input
+/// gives the same bytes on any number of threads. The output appears by rename: whole or not at
+/// all. Memory: about 1 KB an entry of all layers, and 4 x threads + 4 blocks. Layers without a
+/// cached pack need room beside the output for their compressed data, in files without a name.
+/// Throws: Error(invalid_archive), Error(unsafe_path), Error(no_space).
 SquashfsReport write_squashfs(const std::vector<LayerInput>& layers, const ImageConfig& config,
                               const std::string& output, const SquashfsOptions& options = {});
 /// The same for layers without keys.

@@ -8,12 +8,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
-#include <string_view>
 #include <tuple>
 #include <vector>
 
+#include "../store_size.hpp"
 #include "../temp_file.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/path.hpp"
@@ -117,16 +116,7 @@ uint64_t pack_limit_from_environment() {
     const char* variable = std::getenv("SLIPWAY_PACK_CACHE");
     const std::string text = variable ? variable : "";
     if (text.empty()) return SquashfsOptions{}.pack_limit_bytes;
-    uint64_t number = 0;
-    const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
-    const std::string unit(end, text.data() + text.size());
-    const size_t power = unit.empty() ? 0 : std::string_view("KMGT").find(unit) + 1;
-    const bool known = unit.empty() || (unit.size() == 1 && power > 0);
-    if (status != std::errc{} || !known || number >> (63 - 10 * power) != 0)
-        throw Error(ErrorKind::usage,
-                    fmt::format("SLIPWAY_PACK_CACHE={} is no size", slipway::quoted(text)))
-            .hint("write a number and K, M, G or T, such as 20G; 0 keeps no packs");
-    return number << (10 * power);
+    return parse_size(text, "SLIPWAY_PACK_CACHE");
 }
 
 }  // namespace slipway::image
