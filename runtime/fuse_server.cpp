@@ -164,6 +164,9 @@ size_t next_message(const UniqueFd& start, std::string& message, std::vector<Uni
     }
 }
 
+/// End at once: a device that nobody serves answers its users only when it is closed.
+[[noreturn]] void give_up() { ::_exit(kExitOwnFailure); }
+
 /// Serve what the messages say is mounted, until it is unmounted.
 bool serve_all(const Service& service, const UniqueFd& start) {
     const bool keeps = !kept_directory(service.plan).empty();
@@ -171,7 +174,7 @@ bool serve_all(const Service& service, const UniqueFd& start) {
     std::vector<std::unique_ptr<image::SquashfsServer>> servers(service.files.size());
     if (!servers.empty()) servers.front() = make_server(service, 0);
     std::vector<std::thread> threads;
-    std::atomic<bool> good = true;
+    bool good = true;
     std::vector<UniqueFd> watch;
     std::string leftovers, message(keeps ? kMaxMessage : 3, '\0');
     for (size_t released = 0; keeps || released < service.files.size();) {
@@ -184,13 +187,18 @@ bool serve_all(const Service& service, const UniqueFd& start) {
         const size_t index = static_cast<unsigned char>(message[1]) +
                              256 * static_cast<size_t>(static_cast<unsigned char>(message[2]));
         if (!servers[index]) servers[index] = make_server(service, index);
+        if (!servers[index]) give_up();
         image::SquashfsServer* server = servers[index].get();
         if (++released == service.files.size() && !keeps)
             good = serve_file(server) && good;  // the usual, only one: no thread for it
         else
-            threads.emplace_back([&good, server] {
-                if (!serve_file(server)) good = false;
-            });
+            try {
+                threads.emplace_back([server] {
+                    if (!serve_file(server)) give_up();
+                });
+            } catch (const std::system_error&) {
+                give_up();
+            }
     }
     for (auto& thread : threads) thread.join();
     if (!leftovers.empty() && !watch.empty()) tidy(service, leftovers, watch.front());

@@ -8,6 +8,8 @@
 #include "run_plan.hpp"
 #include "run_spec.hpp"
 #include "site_mounts.hpp"
+#include "slipway/base/error.hpp"
+#include "slipway/base/log.hpp"
 #include "slipway/base/sys.hpp"
 #include "slipway/runtime/trust.hpp"
 #include "stage.hpp"
@@ -34,6 +36,17 @@ image::RunnableImage reread_against(const Digest& seal, image::RunnableImage ima
     return image;
 }
 
+/// A pack's compressor may need the full program, which can begin only before anything else has.
+/// What else is wrong with a pack is told where it is mounted.
+void look_at_packs(const RunSpec& spec) {
+    for (const auto& pack : spec.mounts.data) try {
+            const UniqueFd file = sys::open(pack.source, O_RDONLY | O_NONBLOCK);
+            image::check_squashfs(file.get(), pack.source);
+        } catch (const Error& error) {
+            log::verbose("{}", error.message());
+        }
+}
+
 }  // namespace
 
 RunPlan plan(const RunOptions& options) {
@@ -46,6 +59,7 @@ RunPlan plan(const RunOptions& options) {
         auto binds = read_site_mounts();
         spec.mounts.binds.insert(spec.mounts.binds.begin(), binds.begin(), binds.end());
     }
+    look_at_packs(spec);
     HostFacts facts = probe_host(spec);
     if (spec.mounts.stage && image.kind == image::RunnableImage::Kind::squashfs)
         if (const auto file = probe_file(image.path)) facts.files.emplace(image.path, *file);

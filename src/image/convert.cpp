@@ -20,6 +20,7 @@
 #include "slipway/base/progress.hpp"
 #include "slipway/base/sys.hpp"
 #include "slipway/image/registry.hpp"
+#include "store_layers.hpp"
 #include "temp_file.hpp"
 #include "tree_source.hpp"
 
@@ -42,18 +43,6 @@ Source open_source(const std::string& text, const Store& store) {
         source.layered = open_layered(ref, store);
     }
     return source;
-}
-
-std::vector<LayerInput> inputs_of(const OciImage& image) {
-    std::vector<LayerInput> inputs;
-    for (size_t i = 0; i < image.layers.size(); ++i) {
-        const Layer& layer = image.layers[i];
-        inputs.push_back(
-            {layer.diff_id.hex(),
-             [&image, i](Progress* progress) { return open_image_layer(image, i, progress); },
-             layer.size_bytes});
-    }
-    return inputs;
 }
 
 std::string describe(const std::string& what, uint64_t size_bytes) {
@@ -250,17 +239,6 @@ std::string losses(const Source& source, const Destination& destination) {
            "diff ids stay";
 }
 
-/// Where layers' packs are kept; "" in a store that somebody else filled and that is read-only.
-std::string pack_directory(const Store& store) {
-    try {
-        const std::string directory = store.subdirectory("packs");
-        return ::access(directory.c_str(), W_OK) == 0 ? directory : "";
-    } catch (const Error& error) {
-        log::verbose("layers' packs are not kept: {}", error.message());
-        return {};
-    }
-}
-
 ConvertReport write(Source& source, const Destination& destination, const Store& store,
                     const SquashfsOptions& options) {
     switch (destination.kind) {
@@ -315,10 +293,8 @@ OciImage open_layered(const ImageRef& ref, const Store& store) {
 
 SquashfsReport write_squashfs(const OciImage& image, const std::string& output, const Store& store,
                               SquashfsOptions options) {
-    options.pack_directory = pack_directory(store);
-    options.source = image.manifest_digest.text();
-    options.pack_limit_bytes = pack_limit_from_environment();
-    return write_squashfs(inputs_of(image), image.config, output, options);
+    return write_squashfs(inputs_of(image), image.config, output,
+                          with_packs_of(store, image, std::move(options)));
 }
 
 ConvertReport convert(const std::string& source_text, const std::string& destination_text,

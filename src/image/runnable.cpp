@@ -30,15 +30,26 @@ std::string identity_at(const std::string& path) {
     return identity_of(*status);
 }
 
-/// The squashfs file made from an image of layers, kept in the store under its config's digest,
-/// which fixes the layers' contents, too.
+/// What an image of layers is kept under: its config's digest, which fixes the layers' contents,
+/// too. A plain tar brings no config of its own; the one it gets fixes them as well.
+std::string squashfs_key(const OciImage& image) {
+    const Digest made = sha256(to_text(config_to_json(image.config)));
+    return (image.config_digest.empty() ? made : image.config_digest).hex();
+}
+
+/// The squashfs file made from an image of layers, kept in the store.
 std::string make_squashfs(const OciImage& image, const ImageRef& ref, const Store& store) {
-    std::string name = fmt::format("squashfs/{}.sqfs", image.config_digest.hex());
-    std::string path = join_path(store.directory(), name);
-    auto made = [&] { return sys::stat_if_exists(AT_FDCWD, path).has_value(); };
+    const std::string key = squashfs_key(image);
+    std::string path = join_path(store.directory(), fmt::format("squashfs/{}.sqfs", key));
+    // Used now: what the store's limit deletes was used least recently.
+    auto made = [&] {
+        return ::utimensat(AT_FDCWD, path.c_str(), nullptr, 0) == 0 ||
+               sys::stat_if_exists(AT_FDCWD, path).has_value();
+    };
     if (made()) return path;
     need_full_program();
-    FileLock lock(join_path(store.subdirectory("locks"), "squashfs-" + image.config_digest.hex()),
+    store.begin_use();
+    FileLock lock(join_path(store.subdirectory("locks"), "squashfs-" + key),
                   FileLock::Mode::exclusive, kConvertTimeout);
     if (made()) return path;
     store.subdirectory("squashfs");

@@ -8,6 +8,7 @@
 #include "slipway/base/sys.hpp"
 #include "slipway/image/convert.hpp"
 #include "slipway/image/sbom.hpp"
+#include "store_layers.hpp"
 #include "tree_source.hpp"
 
 namespace slipway::image {
@@ -34,16 +35,8 @@ SquashfsReport write_listed(std::vector<LayerInput> layers, const ImageConfig& c
 
 SquashfsReport write_squashfs_with_sbom(const OciImage& image, const std::string& output,
                                         const Store& store, SquashfsOptions options) {
-    options.pack_directory = store.subdirectory("packs");
-    std::vector<LayerInput> layers;
-    for (size_t i = 0; i < image.layers.size(); ++i) {
-        const Layer& layer = image.layers[i];
-        layers.push_back(
-            {layer.diff_id.hex(),
-             [&image, i](Progress* progress) { return open_image_layer(image, i, progress); },
-             layer.size_bytes});
-    }
-    return write_listed(std::move(layers), image.config, output, options);
+    return write_listed(inputs_of(image), image.config, output,
+                        with_packs_of(store, image, std::move(options)));
 }
 
 SquashfsReport convert_with_sbom(const std::string& source, const std::string& destination,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <set>
 
 #include "oci_model.hpp"
@@ -15,6 +16,7 @@
 #include "slipway/image/store.hpp"
 #include "store_size.hpp"
 #include "store_use.hpp"
+#include "temp_file.hpp"
 
 namespace slipway::image {
 namespace {
@@ -66,7 +68,9 @@ void mark_cache(const std::string& directory, Marked& marked) {
 /// Deletes, or only says what it would delete, and adds up.
 class Sweeper {
  public:
-    Sweeper(std::string store, bool dry_run) : store_(std::move(store)), dry_run_(dry_run) {}
+    /// What is deleted goes through the directory `doomed` of the same file system.
+    Sweeper(std::string store, std::string doomed, bool dry_run)
+        : store_(std::move(store)), doomed_(std::move(doomed)), dry_run_(dry_run) {}
 
     /// Delete the names in a directory whose first 64 characters are a digest that is not marked.
     void sweep(const std::string& kind, const std::string& directory, const Marked& marked) {
@@ -81,12 +85,13 @@ class Sweeper {
         for (const StoredFile& file : files_in(store_, directory)) take(kind, file);
     }
     /// Delete what can be made again, least recently used first, until no more than that is left.
-    void keep_within(uint64_t limit_bytes) {
+    void keep_within(uint64_t limit_bytes, std::optional<int64_t> spare_since) {
         uint64_t total_bytes = size_of_store(store_) - pending_bytes();
         std::vector<std::pair<std::string, StoredFile>> candidates;
         for (const auto& [kind, directory] : kMadeAgain)
             for (const StoredFile& file : files_in(store_, directory))
-                if (!gone_.contains(file.path)) candidates.emplace_back(kind, file);
+                if (!gone_.contains(file.path) && file.last_used < spare_since.value_or(INT64_MAX))
+                    candidates.emplace_back(kind, file);
         std::stable_sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
             return a.second.last_used < b.second.last_used;
         });
@@ -103,14 +108,27 @@ class Sweeper {
 
  private:
     void take(const std::string& kind, const StoredFile& file) {
+        if (file.path.ends_with(kBootNote) && !is_left_over(file.path)) return;
         if (!gone_.insert(file.path).second) return;
         report_.deleted.push_back({kind, file.path, file.size_bytes});
         report_.freed_bytes += file.size_bytes;
-        if (!dry_run_) remove_tree(join_path(store_, file.path));
+        if (dry_run_) return;
+        // Killed meanwhile, we leave no tree behind that looks whole.
+        const std::string doomed = join_path(doomed_, temporary_name());
+        sys::renameat(AT_FDCWD, join_path(store_, file.path), AT_FDCWD, doomed);
+        remove_tree(doomed);
+        if (kind == "unpacked") remove_tree(join_path(store_, file.path + std::string(kBootNote)));
+    }
+    /// A note goes with its layer and after it: a layer without one counts as whole.
+    bool is_left_over(const std::string& note) const {
+        const std::string path = join_path(store_, note);
+        const std::string layer = path.substr(0, path.size() - kBootNote.size());
+        return sys::stat_if_exists(AT_FDCWD, path) && !sys::stat_if_exists(AT_FDCWD, layer);
     }
     uint64_t pending_bytes() const { return dry_run_ ? report_.freed_bytes : 0; }
 
     std::string store_;
+    std::string doomed_;
     bool dry_run_;
     GcReport report_;
     std::set<std::string> gone_;
@@ -131,7 +149,7 @@ void sweep_unfinished(const std::string& directory) {
 Store::Use::~Use() {
     if (!lock) return;
     lock.reset();
-    keep_store_within_limit(directory);
+    keep_store_within_limit(directory, began);
 }
 
 void Store::remove(const std::string& name) {
@@ -169,7 +187,7 @@ std::optional<GcReport> Store::collect(const GcOptions& options) {
         const FileLock alone(join_path(locks, "use"), FileLock::Mode::exclusive,
                              std::chrono::milliseconds(0));
         const FileLock index = lock_index(*this);
-        Sweeper sweeper(directory_, options.dry_run);
+        Sweeper sweeper(directory_, subdirectory("tmp"), options.dry_run);
         if (options.build_cache) {
             sweeper.empty("cache", "cache");
             sweeper.empty("partial", "partial");
@@ -190,7 +208,7 @@ std::optional<GcReport> Store::collect(const GcOptions& options) {
         sweeper.sweep("unpacked", "unpacked", marked);
         sweeper.sweep("squashfs", "squashfs", marked);
         sweeper.sweep("pack", "packs", marked);
-        if (options.keep_bytes) sweeper.keep_within(*options.keep_bytes);
+        if (options.keep_bytes) sweeper.keep_within(*options.keep_bytes, options.spare_since);
         return sweeper.finish();
     } catch (const Error& error) {
         if (is_read_only(error)) throw read_only_store(directory_, error);

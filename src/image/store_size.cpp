@@ -76,12 +76,13 @@ uint64_t parse_size(const std::string& text, const std::string& origin) {
     return number << shift;
 }
 
-void keep_store_within_limit(const std::string& store) noexcept {
+void keep_store_within_limit(const std::string& store, int64_t spare_since) noexcept {
     try {
         const char* limit = std::getenv("SLIPWAY_STORE_LIMIT");
         if (limit == nullptr || *limit == '\0') return;
         GcOptions options;
         options.build_cache = false;
+        options.spare_since = spare_since;
         options.keep_bytes = parse_size(limit, "SLIPWAY_STORE_LIMIT");
         if (size_of_store(store) <= *options.keep_bytes) return;
         const GcReport report = Store::open(store).collect_garbage(options);

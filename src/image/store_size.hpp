@@ -24,9 +24,9 @@ uint64_t size_of_store(const std::string& store);
 inline const std::vector<std::pair<std::string, std::string>> kMadeAgain = {
     {"pack", "packs"}, {"squashfs", "squashfs"}, {"unpacked", "unpacked"}, {"partial", "partial"}};
 
-/// Delete by $SLIPWAY_STORE_LIMIT, if it is set and nobody else adds to the store. Never throws: it
-/// is tried again with the next command.
-void keep_store_within_limit(const std::string& store) noexcept;
+/// Delete by $SLIPWAY_STORE_LIMIT, if it is set and nobody else adds to the store, but nothing that
+/// was used since `spare_since`. Never throws: it is tried again with the next command.
+void keep_store_within_limit(const std::string& store, int64_t spare_since) noexcept;
 
 /// A size as a user writes it: 500M, 20G, 20GB, 20GiB, bytes without a unit; units of 1,024.
 /// Throws: Error(usage) naming `origin`.

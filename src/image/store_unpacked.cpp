@@ -8,6 +8,7 @@
 #include "slipway/base/path.hpp"
 #include "slipway/base/sys.hpp"
 #include "slipway/image/store.hpp"
+#include "store_use.hpp"
 #include "temp_file.hpp"
 
 namespace slipway::image {
@@ -21,7 +22,7 @@ std::string this_boot() { return read_file("/proc/sys/kernel/random/boot_id"); }
 /// Writing a layer's files through to the disk costs more than making them, so it is not done at
 /// first. The note beside a layer names the boot that made it: in a later one, its files may be
 /// empty after a crash, and it is made again from its blob, which is on the disk.
-std::string note_of(const std::string& layer) { return layer + ".boot"; }
+std::string note_of(const std::string& layer) { return layer + std::string(kBootNote); }
 
 bool is_there(const std::string& layer) { return sys::stat_if_exists(AT_FDCWD, layer).has_value(); }
 

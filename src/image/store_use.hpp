@@ -2,9 +2,11 @@
 #pragma once
 
 #include <chrono>
+#include <ctime>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "slipway/base/error.hpp"
 #include "slipway/base/file.hpp"
@@ -14,13 +16,17 @@ namespace slipway::image {
 
 /// Shared by the copies of one Store.
 struct Store::Use {
-    explicit Use(std::string store) : directory(std::move(store)) {}
+    explicit Use(std::string store) : directory(std::move(store)), began(std::time(nullptr)) {}
     /// Lets go, and then keeps the store within its limit, if it has one.
     ~Use();
     std::string directory;
+    int64_t began;  ///< what was used since is not deleted when we let go
     std::mutex mutex;
     std::optional<FileLock> lock;
 };
+
+/// Ends the name of the note beside an unpacked layer (store_unpacked.cpp).
+inline constexpr std::string_view kBootNote = ".boot";
 
 /// How long the index may be locked by somebody else.
 inline constexpr auto kIndexTimeout = std::chrono::seconds(30);

@@ -11,13 +11,13 @@ import sys
 import tempfile
 
 from small_root import make_root, make_squashfs
-from slipway_test import program
+from slipway_test import build_directory
 
 SIZES = (64, 200)
 
 
 def start(user, image, directory, *options):
-    return subprocess.Popen([os.path.join(directory, "slipway"), "run", *options, image, "--", "true"], user=user.pw_uid, group=user.pw_gid,
+    return subprocess.Popen([os.path.join(directory, "bin/slipway"), "run", *options, image, "--", "true"], user=user.pw_uid, group=user.pw_gid,
                             extra_groups=[], cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                             stderr=subprocess.PIPE, text=True,
                             env={"HOME": "/", "PATH": os.environ["PATH"], "TMPDIR": directory})
@@ -39,11 +39,13 @@ def main():
         os.chmod(directory, 0o755)
         image = make_squashfs(make_root(os.path.join(directory, "root")), os.path.join(directory, "image.sqfs"))
         os.chmod(image, 0o644)
-        shutil.copy(program(), os.path.join(directory, "slipway"))  # the build tree may be closed to nobody
+        for part in "bin/slipway", "libexec/slipway/slipway-full":  # the build tree may be closed to nobody
+            os.makedirs(os.path.join(directory, os.path.dirname(part)))
+            shutil.copy(os.path.join(build_directory(), part), os.path.join(directory, part))
         for count in SIZES:
             ends = finish([start((first, second)[i % 2], image, directory) for i in range(count)])
             check(all(end == ("", 0) for end in ends), f"{count} ranks of two users: {[e for e in ends if e != ('', 0)][:3]}")
-        plan = subprocess.run([os.path.join(directory, "slipway"), "run", "--dry-run", "--session=mine", image, "--", "true"], user=first.pw_uid,
+        plan = subprocess.run([os.path.join(directory, "bin/slipway"), "run", "--dry-run", "--session=mine", image, "--", "true"], user=first.pw_uid,
                               group=first.pw_gid, extra_groups=[], cwd="/", capture_output=True, text=True, check=True,
                               env={"HOME": "/", "PATH": os.environ["PATH"]})
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as squatter:

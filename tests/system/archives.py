@@ -45,6 +45,33 @@ class Archives(SlipwayTest):
         return image_of(tree_of(self.path(name)))
 
 
+class Layouts(Archives):
+    def test_an_image_is_added_to_an_old_layout(self):
+        self.convert(self.layout(), "oci:both:a")
+        blobs = self.path("both/blobs/sha256")
+        before = sorted(os.listdir(blobs))
+        for name in before:
+            os.utime(os.path.join(blobs, name), (1_000_000_000, 1_000_000_000))
+        left = os.path.join(blobs, "0123456789abcdef-4026531836-1-2-3")  # of a process of another machine, killed long ago
+        open(left, "w").close()
+        os.utime(left, (1_000_000_000, 1_000_000_000))
+        self.convert("oci:" + self.make_oci_layout([[File("other", "x")]], name="other"), "oci:both:b")
+        self.assertEqual([name for name in before if not os.path.exists(os.path.join(blobs, name))], [])
+        self.assertFalse(os.path.exists(left))
+        self.assertIn("new", self.unpacked("oci:both:a", "a"))
+
+    def test_two_plain_tars_are_two_images(self):
+        for name in "one", "two":
+            with open(self.path(name + ".tar"), "wb") as file:
+                file.write(make_tar([File("which", name)]))
+        for name in "one", "two", "one":
+            with self.subTest(name):
+                result = self.slipway("run", "--dry-run", self.path(name + ".tar"), "--", "true")
+                source, = {mount["source"] for mount in self.assert_succeeds(result).json()["mounts"] if "squashfs" in mount.get("source", "")}
+                self.convert(source, self.path("tree-" + name) + str(len(os.listdir(self.path("")))))
+        self.assertEqual(len([name for name in os.listdir(os.path.join(self.store, "squashfs")) if name.endswith(".sqfs")]), 2)
+
+
 class RoundTrips(Archives):
     def test_a_docker_archive_keeps_image_id_and_diff_ids(self):
         source = self.layout()

@@ -56,6 +56,13 @@ class StarterTest(SlipwayTest):
         self.assertEqual(result.stdout, "a b  c\n")  # the words came through both programs
         self.assertTrue(self.is_full(self.talking(program(), "run", "--dry-run", image, "--", "true")))
 
+    def test_gzip_packs_need_the_full_program_before_anything_has_begun(self):
+        image = make_squashfs(self.root, self.path("zstd.sqfs"))
+        pack = make_squashfs(self.root, self.path("pack.sqfs"), "gzip")
+        self.assertTrue(self.is_full(self.talking(program(), "run", "--dry-run", "--data", f"{pack}:/opt", image, "--", "true")))
+        result = self.slipway("run", "--data", f"{pack}:/opt", image, "--", "cat", "/opt/etc/image")
+        self.assertEqual((result.status, result.stdout, result.stderr), (0, "small root\n", ""))
+
     def test_standard_input_and_closed_descriptors_pass(self):
         image = make_squashfs(self.root, self.path("gzip.sqfs"), "gzip")
         result = self.slipway("run", image, "--", "cat", input="through both\n")

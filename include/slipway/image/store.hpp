@@ -28,6 +28,8 @@ struct GcOptions {
     bool build_cache = true;  ///< drop the build cache's entries, and what only they need
     /// Delete, least recently used first, what can be made again, until the store is no larger.
     std::optional<uint64_t> keep_bytes;
+    /// With keep_bytes: what was used since then stays (seconds since 1970).
+    std::optional<int64_t> spare_since;
     bool dry_run = false;  ///< say what would be deleted
 };
 struct GcReport {
@@ -103,11 +105,12 @@ class Store {
     /// unpacked form.
     void adopt_unpacked(const Layer& layer, const std::string& directory) const;
 
+    /// Say that this process adds to the store: until it lets go, nobody deletes what no
+    /// image names yet. Until the last copy of this object goes. Throws: Error(read-only store).
+    void begin_use() const;
+
  private:
     explicit Store(std::string directory);
-    /// Say that this process adds to the store: until it lets go, nobody deletes blobs that no
-    /// image names yet.
-    void begin_use() const;
     /// Delete blobs, unpacked layers and squashfs files that neither an image nor the build cache
     /// names; std::nullopt, and nothing done, if another process is adding to the store.
     std::optional<GcReport> collect(const GcOptions& options);

@@ -20,14 +20,14 @@ BlockPtr BlockCache::get(uint64_t position, const std::function<BlockPtr()>& loa
     BlockPtr block;
     try {
         block = load();
-    } catch (...) {
         lock.lock();
+        keep(position, block);
+    } catch (...) {
+        if (!lock) lock.lock();
         entries_.erase(position);
         loaded_.notify_all();
         throw;
     }
-    lock.lock();
-    keep(position, block);
     loaded_.notify_all();
     return block;
 }

@@ -12,6 +12,7 @@ namespace {
 
 constexpr uint32_t kNone = 0xffffffff;
 constexpr size_t kMostKnown = 1u << 20;  // files whose tails may be stored
+constexpr size_t kRoomOfKey = 7;         // an entry of the map is as large as so many files in one
 constexpr size_t kMostPatterns = 4096;
 constexpr size_t kMostJobs = 256;
 constexpr uint64_t kFirstWindow = 2;          // blocks
@@ -54,13 +55,14 @@ void ReadAhead::became_known(uint64_t node, const InodeInfo& file) {
         submit({node, file, 0, std::min(parts(file), most), {}});
         return;
     }
-    if (file.fragment == kNone) return;
+    if (file.fragment >= reader_.super().fragments) return;  // none, or a damaged one
     if (known_ >= kMostKnown) {
         tails_.clear();
         known_ = 0;
     }
-    tails_[file.fragment].push_back(node);
-    ++known_;
+    std::vector<uint64_t>& nodes = tails_[file.fragment];
+    known_ += nodes.empty() ? 1 + kRoomOfKey : 1;
+    nodes.push_back(node);
 }
 
 void ReadAhead::will_read(uint64_t node, const InodeInfo& file, uint64_t offset,
@@ -111,17 +113,21 @@ void ReadAhead::was_read(uint64_t node, const InodeInfo& file, uint64_t offset, 
 }
 
 void ReadAhead::take_tails(uint32_t fragment, uint64_t reader) {
-    for (uint32_t next = fragment; next <= fragment + kFragmentsAhead; ++next) {
+    for (uint32_t i = 0; i <= kFragmentsAhead; ++i) {
+        const uint32_t next = fragment + i;
         Job job;
         {
             const std::lock_guard lock(known_mutex_);
             const auto found = tails_.find(next);
             if (found == tails_.end()) continue;
-            known_ -= found->second.size();
+            known_ -= found->second.size() + kRoomOfKey;
             job.tails = std::move(found->second);
             tails_.erase(found);
         }
         std::erase(job.tails, reader);
+        std::sort(job.tails.begin(),
+                  job.tails.end());  // a node comes once for each time it was seen
+        job.tails.erase(std::unique(job.tails.begin(), job.tails.end()), job.tails.end());
         if (!job.tails.empty()) submit(std::move(job));
     }
 }
@@ -130,7 +136,7 @@ void ReadAhead::submit(Job job) {
     const std::lock_guard lock(mutex_);
     if (stop_ || jobs_.size() >= kMostJobs || most_threads_ == 0) return;
     jobs_.push_back(std::move(job));
-    if (idle_ == 0 && threads_.size() < most_threads_) {
+    if (jobs_.size() > idle_ && threads_.size() < most_threads_) {
         try {
             threads_.emplace_back([this] { work(); });
         } catch (const std::system_error&) {  // the user's limit: fewer, or nothing read ahead

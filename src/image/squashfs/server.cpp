@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <system_error>
 #include <thread>
 
 #include "listing.hpp"
@@ -342,19 +343,26 @@ SquashfsServer::Impl::Impl(SquashfsServerOptions options)
       session_(open_session(operations_, serving_, options_.fuse_fd)) {
     serving_.session = session_.get();
     if (options_.programs_ahead.empty() && options_.files_ahead.empty()) return;
-    ahead_ = std::thread([this] {
-        squashfs::read_start_files(serving_.tree.reader(), options_.programs_ahead,
-                                   options_.files_ahead, stop_, [this](const InodeInfo& file) {
-                                       serving_.ahead.expect(serving_.tree.node_of(file.reference));
-                                   });
-    });
+    try {
+        ahead_ = std::thread([this] {
+            squashfs::read_start_files(
+                serving_.tree.reader(), options_.programs_ahead, options_.files_ahead, stop_,
+                [this](const InodeInfo& file) {
+                    serving_.ahead.expect(serving_.tree.node_of(file.reference));
+                });
+        });
+    } catch (const std::system_error&) {  // the user's limit: nothing is read ahead
+    }
 }
 
 int SquashfsServer::Impl::serve() {
     std::atomic<int> failure{0};
     std::vector<std::thread> threads;
-    for (unsigned i = 1; i < std::max(1u, options_.threads); ++i)
-        threads.emplace_back([&] { serve_requests(session_.get(), failure); });
+    try {
+        for (unsigned i = 1; i < std::max(1u, options_.threads); ++i)
+            threads.emplace_back([&] { serve_requests(session_.get(), failure); });
+    } catch (const std::system_error&) {  // the user's limit: fewer, or this one alone
+    }
     serve_requests(session_.get(), failure);
     stop_ = true;
     for (std::thread& thread : threads) thread.join();
