@@ -94,12 +94,20 @@ class Download : public EntrySource {
 
  private:
     archive_entry* header() {
-        const ByteLocale locale;
         archive_entry* header = nullptr;
-        const int status = archive_read_next_header(archive_.get(), &header);
+        const int status = read_header(header);
         if (status == ARCHIVE_EOF) return nullptr;
         if (status < ARCHIVE_WARN) throw damaged_archive(subject_, archive_.get());
         return header;
+    }
+
+    int read_header(archive_entry*& header) {
+        if (file_.unpack == Unpack::zip) {
+            const ZipLocale locale;
+            return archive_read_next_header(archive_.get(), &header);
+        }
+        const ByteLocale locale;
+        return archive_read_next_header(archive_.get(), &header);
     }
 
     /// How long a compressed file is unpacked: its own word for that counts modulo 4 GiB.
@@ -112,19 +120,41 @@ class Download : public EntrySource {
         return size;
     }
 
+    Error bad_member(const std::string& problem) const {
+        return Error(ErrorKind::invalid_archive,
+                     fmt::format("{} cannot be unpacked: {}", subject_, problem))
+            .hint("pack the archive again, with names in UTF-8");
+    }
+
     std::string placed(const char* name) const {
-        const std::string clean = clean_member_path(name != nullptr ? name : "");
+        const std::string clean = clean_member_path(name);
         if (file_.path.empty() || clean.empty()) return clean.empty() ? file_.path : clean;
         return file_.path + "/" + clean;
+    }
+
+    Error no_target(const std::string& path) const {
+        return bad_member(fmt::format("the link {} has no target", slipway::quoted(path)));
+    }
+
+    std::string symlink_target(archive_entry* member, const std::string& path) const {
+        const char* target = archive_entry_symlink(member);
+        if (target == nullptr || *target == '\0') throw no_target(path);
+        return target;
     }
 
     bool next_member(Entry& entry) {
         while (archive_entry* member = header()) {
             entry = Entry{};
-            entry.path = placed(archive_entry_pathname(member));
+            const char* name = archive_entry_pathname(member);
+            if (name == nullptr) throw bad_member("a member's name cannot be read");
+            const bool is_directory = archive_entry_filetype(member) == AE_IFDIR;
+            if (!is_directory && clean_member_path(name).empty())
+                throw bad_member("a member that is no directory has no name");
+            entry.path = placed(name);
             entry.mtime = archive_entry_mtime(member);
             entry.mode = archive_entry_perm(member) & 0777;
             if (const char* target = archive_entry_hardlink(member)) {
+                if (clean_member_path(target).empty()) throw no_target(entry.path);
                 entry.type = EntryType::hardlink;
                 entry.link_target = placed(target);
                 return true;
@@ -137,7 +167,7 @@ class Download : public EntrySource {
                 case AE_IFLNK:
                     entry.type = EntryType::symlink;
                     entry.mode = 0777;
-                    entry.link_target = archive_entry_symlink(member);
+                    entry.link_target = symlink_target(member, entry.path);
                     return true;
                 case AE_IFREG:
                     if (archive_entry_size_is_set(member) == 0)

@@ -4,7 +4,9 @@
 #include <openssl/evp.h>
 #include <unistd.h>
 
+#include <map>
 #include <memory>
+#include <tuple>
 
 #include "dataset_write.hpp"
 #include "http_download.hpp"
@@ -72,11 +74,28 @@ Error not_as_said(const std::string& url, const std::string& problem, const std:
             "use what nobody has checked");
 }
 
-/// A file that was brought, or lies on this machine.
+/// A file that was brought, or lies on this machine, and was checked. Descriptor and lock are let
+/// go while others are brought: an entry may have more files than a process may open.
 struct Fetched {
+    std::string path;
+    std::string lock_path;  ///< "": it is not the store's
+    struct stat seen {};    ///< before it was checked: by this it is known again
     UniqueFd fd;
-    std::string partial;  ///< its name in the store, to be removed when all is packed
     std::unique_ptr<FileLock> lock;
+
+    void let_go() {
+        fd.reset();
+        lock.reset();
+    }
+    /// Still what was checked: whatever writes to a file changes its ctime.
+    bool is(const struct stat& now) const {
+        const auto same = [](const timespec& a, const timespec& b) {
+            return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+        };
+        return now.st_dev == seen.st_dev && now.st_ino == seen.st_ino &&
+               now.st_size == seen.st_size && same(now.st_mtim, seen.st_mtim) &&
+               same(now.st_ctim, seen.st_ctim);
+    }
 };
 
 class Fetcher {
@@ -112,10 +131,16 @@ class Fetcher {
     void finish() { progress_.finish(); }
 
  private:
+    static std::string check(Fetched& fetched, const CatalogueFile& file) {
+        fetched.seen = sys::fstat(fetched.fd.get(), fetched.path);
+        return difference(fetched.fd.get(), fetched.path, file);
+    }
+
     Fetched take_local(const CatalogueFile& file, const std::string& url) const {
-        const std::string path = url.substr(kFileScheme.size());
-        Fetched fetched{sys::open(path, O_RDONLY), {}, {}};
-        const std::string problem = difference(fetched.fd.get(), path, file);
+        Fetched fetched;
+        fetched.path = url.substr(kFileScheme.size());
+        fetched.fd = sys::open(fetched.path, O_RDONLY);
+        const std::string problem = check(fetched, file);
         if (!problem.empty()) throw not_as_said(url, problem, entry_.origin);
         return fetched;
     }
@@ -123,23 +148,24 @@ class Fetcher {
     Fetched take_http(const CatalogueFile& file, const std::string& url) {
         const std::string id = "fetch-" + (file.sha256.empty() ? file.md5 : file.sha256);
         Fetched fetched;
-        fetched.lock = std::make_unique<FileLock>(join_path(store_.subdirectory("locks"), id),
-                                                  FileLock::Mode::exclusive, kLockTimeout);
-        fetched.partial = join_path(store_.subdirectory("partial"), id);
-        fetched.fd = sys::open(fetched.partial, O_RDWR | O_CREAT, 0600);
+        fetched.lock_path = join_path(store_.subdirectory("locks"), id);
+        fetched.lock =
+            std::make_unique<FileLock>(fetched.lock_path, FileLock::Mode::exclusive, kLockTimeout);
+        fetched.path = join_path(store_.subdirectory("partial"), id);
+        fetched.fd = sys::open(fetched.path, O_RDWR | O_CREAT, 0600);
         const int fd = fetched.fd.get();
-        const bool continued = sys::fstat(fd, fetched.partial).st_size > 0;
-        if (continued && difference(fd, fetched.partial, file).empty()) return fetched;
-        download(client_, url, fd, fetched.partial, file.size_bytes, progress_);
-        std::string problem = difference(fd, fetched.partial, file);
+        const bool continued = sys::fstat(fd, fetched.path).st_size > 0;
+        if (continued && check(fetched, file).empty()) return fetched;
+        download(client_, url, fd, fetched.path, file.size_bytes, progress_);
+        std::string problem = check(fetched, file);
         if (!problem.empty() && continued) {  // the part that lay here may have been wrong
             log::verbose("the kept part of {} was wrong", url);
-            sys::ftruncate(fd, 0, fetched.partial);
-            download(client_, url, fd, fetched.partial, file.size_bytes, progress_);
-            problem = difference(fd, fetched.partial, file);
+            sys::ftruncate(fd, 0, fetched.path);
+            download(client_, url, fd, fetched.path, file.size_bytes, progress_);
+            problem = check(fetched, file);
         }
         if (problem.empty()) return fetched;
-        ::unlink(fetched.partial.c_str());
+        ::unlink(fetched.path.c_str());
         throw not_as_said(url, problem, entry_.origin);
     }
 
@@ -149,28 +175,96 @@ class Fetcher {
     Progress progress_;
 };
 
+/// All files of an entry; of those with the same sums one.
+class Brought {
+ public:
+    Brought(const CatalogueEntry& entry, const Store& store) : entry_(entry), store_(store) {
+        Fetcher fetcher(entry, store);
+        for (const auto& file : entry.files) {
+            const auto [at, is_new] = files_.try_emplace(key(file));
+            if (!is_new) continue;
+            at->second = fetcher.fetch(file);
+            at->second.let_go();
+        }
+        fetcher.finish();
+    }
+
+    /// Open a file, and nobody changes it meanwhile. Without the lock another process may have
+    /// packed and removed it, or somebody may have written to it: then it is fetched again.
+    Fetched open(const CatalogueFile& file) {
+        Fetched& known = files_.at(key(file));
+        Fetched opened;
+        if (!known.lock_path.empty())
+            opened.lock =
+                std::make_unique<FileLock>(known.lock_path, FileLock::Mode::shared, kLockTimeout);
+        if (const auto now = sys::stat_if_exists(AT_FDCWD, known.path); now && known.is(*now)) {
+            opened.fd = sys::open(known.path, O_RDONLY);
+            if (known.is(sys::fstat(opened.fd.get(), known.path))) return opened;
+        }
+        opened.let_go();
+        log::verbose("{} has changed since it was checked", slipway::quoted(known.path));
+        CatalogueEntry one = entry_;
+        one.files = {file};
+        Fetcher fetcher(one, store_);
+        opened = fetcher.fetch(file);
+        fetcher.finish();
+        known.path = opened.path;
+        known.lock_path = opened.lock_path;
+        known.seen = opened.seen;
+        return opened;
+    }
+
+    /// Take what was packed out of the store, but not what another process brings there now.
+    void remove() const {
+        for (const auto& [sums, file] : files_) {
+            if (file.lock_path.empty()) continue;
+            const auto now = sys::stat_if_exists(AT_FDCWD, file.path);
+            if (now && now->st_ino == file.seen.st_ino) ::unlink(file.path.c_str());
+        }
+    }
+
+ private:
+    using Key = std::tuple<std::string, std::string, std::optional<uint64_t>>;
+    static Key key(const CatalogueFile& file) { return {file.sha256, file.md5, file.size_bytes}; }
+
+    const CatalogueEntry& entry_;
+    const Store& store_;
+    std::map<Key, Fetched> files_;
+};
+
+/// A part of the pack, opened when its turn comes.
+class LaterPart : public EntrySource {
+ public:
+    LaterPart(Brought& brought, const CatalogueFile& file) : brought_(brought), file_(file) {}
+    bool next(Entry& entry) override {
+        if (!part_) {
+            fetched_ = brought_.open(file_);
+            part_ = open_download(std::move(fetched_.fd), file_, slipway::quoted(file_.urls[0]));
+        }
+        return part_->next(entry);
+    }
+    size_t read(void* data, size_t size_bytes) override { return part_->read(data, size_bytes); }
+
+ private:
+    Brought& brought_;
+    const CatalogueFile& file_;
+    Fetched fetched_;  ///< keeps the lock
+    std::unique_ptr<EntrySource> part_;
+};
+
 }  // namespace
 
 DatasetReport fetch_dataset(const CatalogueEntry& entry, const std::string& output,
                             const Store& store, const SquashfsOptions& options) {
-    std::vector<Fetched> fetched;
-    {
-        Fetcher fetcher(entry, store);
-        for (const auto& file : entry.files) fetched.push_back(fetcher.fetch(file));
-        fetcher.finish();
-    }
+    Brought brought(entry, store);
     const auto open_parts = [&] {
         DatasetSource::Parts parts;
-        for (size_t i = 0; i < fetched.size(); ++i) {
-            UniqueFd fd = sys::open(fmt::format("/proc/self/fd/{}", fetched[i].fd.get()), O_RDONLY);
-            parts.push_back(open_download(std::move(fd), entry.files[i],
-                                          slipway::quoted(entry.files[i].urls[0])));
-        }
+        for (const auto& file : entry.files)
+            parts.push_back(std::make_unique<LaterPart>(brought, file));
         return parts;
     };
     const DatasetReport report = write_dataset(open_parts, entry.about, output, options);
-    for (const auto& file : fetched)
-        if (!file.partial.empty()) ::unlink(file.partial.c_str());
+    brought.remove();
     return report;
 }
 

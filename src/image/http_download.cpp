@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <thread>
 
 #include "slipway/base/error.hpp"
@@ -54,15 +55,11 @@ class Transfer {
         if (have_ > before) failures_ = 0;
         const HttpFailure& failure = transfer->failure();
         if (failure.kind != HttpFailure::Kind::none) return failed(failure);
-        return answered(transfer->response());
+        return answered(transfer->response(), before);
     }
 
-    bool answered(const HttpResponse& head) {
-        if (head.success()) {
-            if (!begun_ && have_ > 0 && head.status == 200)
-                restart();  // the whole, and it is empty
-            return true;
-        }
+    bool answered(const HttpResponse& head, uint64_t before) {
+        if (head.success()) return ended(head, before);
         if (head.status >= 300 && head.status < 400 && !head.header("location").empty())
             return redirected(head.header("location"));
         if (head.status == 416 && have_ > 0) return refused_range(head);
@@ -77,6 +74,37 @@ class Transfer {
             absent ? "it is not there (404)" : fmt::format("the server answers {}", head.status))
             .hint(absent ? "correct the URL in the catalogue entry"
                          : "open the URL with a browser: it may ask for a login or a licence");
+    }
+
+    /// How long the whole is, by the server's word or else the catalogue entry's.
+    std::optional<uint64_t> whole_bytes(const HttpResponse& head) const {
+        std::string text = head.header("content-length");
+        if (head.status == 206) {
+            const std::string range = head.header("content-range");
+            text = range.substr(range.find('/') + 1);
+        }
+        uint64_t bytes = 0;
+        const char* end = text.data() + text.size();
+        const auto [stop, error] = std::from_chars(text.data(), end, bytes);
+        if (text.empty() || error != std::errc() || stop != end) return largest_;
+        return bytes;
+    }
+
+    /// An answer that ended well may still be a part only: a server that tells no length ends by
+    /// closing (HTTP/1.0), and one may give less than the range that was asked for.
+    bool ended(const HttpResponse& head, uint64_t before) {
+        const auto whole = whole_bytes(head);
+        if (!begun_ && have_ > 0 && head.status == 200 && whole.value_or(0) == 0)
+            restart();  // the whole, and it is empty
+        if (!whole || have_ >= *whole) return true;
+        const std::string why = fmt::format("the answer ends after {} of {} bytes", have_, *whole);
+        if (head.status == 206 && have_ > before) {  // it gives pieces: no reason to wait
+            log::debug("{}: {}", url_, why);
+            begin_again();
+            return false;
+        }
+        if (again(why)) return false;
+        throw problem(ErrorKind::io, why).hint("try again: what came is kept, and continued");
     }
 
     /// Nothing lies behind what we have: it may be whole. "bytes */SIZE" says how long it is.
@@ -116,9 +144,13 @@ class Transfer {
         if (++failures_ >= kMostFailures) return false;
         log::verbose("{}: {}; trying again after {} bytes", url_, why, have_);
         std::this_thread::sleep_for(kFirstDelay * (1 << failures_));
+        begin_again();
+        return true;
+    }
+
+    void begin_again() {
         url_ = first_url_;  // a redirection may have pointed to a part that is gone
         redirects_ = 0;
-        return true;
     }
 
     void restart() {

@@ -81,8 +81,8 @@ class Registry:
 class Answer:
     """What the proxy sends instead of the registry's own answer, or how it changes it."""
 
-    def __init__(self, status=None, headers=None, body=b"", *, change=None, cut_after=None, delay=0):
-        self.status, self.headers, self.body = status, headers or {}, body
+    def __init__(self, status=None, headers=None, body=b"", *, change=None, cut_after=None, delay=0, tell_length=True):
+        self.status, self.headers, self.body, self.tell_length = status, headers or {}, body, tell_length
         self.change, self.cut_after, self.delay = change, cut_after, delay
 
 
@@ -110,7 +110,8 @@ class Proxy:
                 if changed is not None and changed.delay:
                     time.sleep(changed.delay)
                 if changed is not None and changed.status is not None:
-                    return self.give(changed.status, changed.headers, changed.body, changed.cut_after)
+                    return self.give(changed.status, changed.headers, changed.body, changed.cut_after,
+                                     changed.tell_length)
                 connection = http.client.HTTPConnection("127.0.0.1", upstream_port, timeout=30)
                 headers = {k: v for k, v in self.headers.items() if k.lower() != "connection"}
                 connection.request(self.command, self.path, body or None, headers)
@@ -122,14 +123,17 @@ class Proxy:
                     status, headers, data = changed.change(status, headers, data)
                 self.give(status, headers, data, changed.cut_after if changed else None)
 
-            def give(self, status, headers, body, cut_after):
+            def give(self, status, headers, body, cut_after, tell_length=True):
                 self.send_response(status)
                 # HEAD answers keep the length that the registry told.
                 for name, value in headers.items():
                     if name.lower() not in ("content-length", "transfer-encoding", "date", "server", "connection"):
                         self.send_header(name, value)
                 length = headers.get("Content-Length") if self.command == "HEAD" else None
-                self.send_header("Content-Length", str(length or len(body)))
+                if tell_length:
+                    self.send_header("Content-Length", str(length or len(body)))
+                else:  # the end of the connection is the end of the answer
+                    self.send_header("Connection", "close")
                 self.end_headers()
                 if self.command == "HEAD":
                     return

@@ -11,70 +11,9 @@ import tarfile
 import time
 import zipfile
 
-from registry_server import Answer, Proxy, make_certificates
-from slipway_test import SlipwayTest, main, program, require_program
-
-
-class FetchTest(SlipwayTest):
-    def setUp(self):
-        super().setUp()
-        self.files, self.faults = {}, []
-        self.env.update(SLIPWAY_SITE=self.path("site"), SLIPWAY_HTTP_TIMEOUT="5", XDG_CONFIG_HOME=self.path("config"))
-        for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
-            self.env.pop(name, None)
-            self.env.pop(name.upper(), None)
-        self.web = self.server()
-        self.data = os.urandom(3_000_000)
-        self.files["/data.bin"] = self.data
-
-    def server(self, tls=None):
-        proxy = Proxy(0, self.rule, tls)
-        self.addCleanup(proxy.stop)
-        return proxy
-
-    def rule(self, method, path, headers, number):
-        """Serve self.files with ranges; the next of self.faults changes the answer."""
-        fault = self.faults.pop(0) if self.faults else None
-        if callable(fault):
-            return fault(path, headers)
-        if path not in self.files:
-            return Answer(404, body=b"no")
-        data = self.files[path]
-        cut = fault
-        if "Range" in headers:
-            start = int(headers["Range"].split("=")[1].rstrip("-"))
-            if start >= len(data):
-                return Answer(416, {"Content-Range": f"bytes */{len(data)}"})
-            return Answer(206, {"Content-Range": f"bytes {start}-{len(data) - 1}/{len(data)}"}, data[start:], cut_after=cut)
-        return Answer(200, {}, data, cut_after=cut)
-
-    def url(self, path, web=None):
-        return f"http://{(web or self.web).host}{path}"
-
-    def entry(self, *files, name="pictures", **about):
-        """Write a catalogue entry; returns its path."""
-        os.makedirs(self.path("catalogue"), exist_ok=True)
-        document = {"name": name, "version": "1", "license": "CC0-1.0", "description": "for tests", "files": list(files),
-                    **about}
-        return self.write(f"catalogue/{name}.json", json.dumps(document))
-
-    def describe(self, served, **more):
-        return {"url": self.url(served), "sha256": hashlib.sha256(self.files[served]).hexdigest(),
-                "size": len(self.files[served]), **more}
-
-    def fetch(self, *options, name=None, output="out.sqfs", **more):
-        return self.slipway("fetch", name or self.path("catalogue/pictures.json"), "-o", self.path(output), *options, **more)
-
-    def inside(self, name, pack="out.sqfs"):
-        return subprocess.run([require_program("unsquashfs"), "-cat", self.path(pack), name], check=True,
-                              stdout=subprocess.PIPE).stdout
-
-    def left(self):
-        directory = os.path.join(self.store, "partial")
-        return os.listdir(directory) if os.path.isdir(directory) else []
-
-    def ranges(self):
-        return [headers.get("Range") for _, _, headers in self.web.requests]
+from fetch_test import FetchTest
+from registry_server import Answer, make_certificates
+from slipway_test import main, program, require_program
 
 
 class Fetch(FetchTest):
@@ -134,6 +73,106 @@ class Fetch(FetchTest):
         self.entry(self.describe("/evil.tar", unpack="zip"))
         self.assert_fails(self.fetch(), "cannot be unpacked", 'try: correct "unpack"')
 
+    def test_names_in_a_zip_beyond_ascii(self):
+        packed = io.BytesIO()
+        names = ["Bilder/Zürich.txt", "ゆき.txt", "plain.txt", "cafX.txt"]
+        with zipfile.ZipFile(packed, "w") as archive:
+            for name in names:
+                archive.writestr(name, name)
+            link = zipfile.ZipInfo("länk")
+            link.create_system, link.external_attr = 3, 0o120777 << 16
+            archive.writestr(link, "Bilder/Zürich.txt")
+        self.files["/names.zip"] = packed.getvalue().replace(b"cafX.txt", b"caf\x82.txt")  # an old one's, in no UTF-8
+        self.entry(self.describe("/names.zip", unpack="zip"))
+        for locale in ("C", "C.UTF-8"):
+            result = self.fetch(output=f"{locale}.sqfs", env={"LC_ALL": locale})
+            self.assert_succeeds(result)
+            self.assertIn("4 files", result.stderr)
+            for name in names[:3]:
+                self.assertEqual(self.inside(name, f"{locale}.sqfs").decode(), name)
+            sums = self.inside(".slipway/SHA256SUMS", f"{locale}.sqfs").splitlines()
+            self.assertEqual({line.split(b"  ")[1] for line in sums},
+                             {*(name.encode() for name in names[:3]), b"caf\x82.txt"})
+            listed = subprocess.run([require_program("unsquashfs"), "-ll", self.path(f"{locale}.sqfs")], check=True,
+                                    stdout=subprocess.PIPE).stdout.decode("utf-8", "surrogateescape")
+            self.assertIn("/länk -> Bilder/Zürich.txt", listed)
+
+    def test_members_without_a_name_or_target(self):
+        def tar(name, type_, target=""):
+            packed = io.BytesIO()
+            with tarfile.open(fileobj=packed, mode="w") as archive:
+                info = tarfile.TarInfo(name)
+                info.type, info.linkname = type_, target
+                archive.addfile(info)
+            return packed.getvalue()
+        for contents, text in ((tar(".", tarfile.REGTYPE), "a member that is no directory has no name"),
+                               (tar("a", tarfile.SYMTYPE), 'the link "images/a" has no target'),
+                               (tar("a", tarfile.LNKTYPE, "."), 'the link "images/a" has no target')):
+            self.files["/odd.tar"] = contents
+            self.entry(self.describe("/odd.tar", unpack="tar", path="images"))
+            self.assert_fails(self.fetch(), "cannot be unpacked", text, "try: pack the archive again")
+        self.files["/odd.tar"] = tar(".", tarfile.DIRTYPE)
+        self.entry(self.describe("/odd.tar", unpack="tar", path="images"))
+        self.assert_succeeds(self.fetch())
+
+    def test_files_with_the_same_sum_are_fetched_once(self):
+        same = self.describe("/data.bin")
+        self.entry(*({**same, "path": f"copy{i}.bin"} for i in range(3)))
+        self.assert_succeeds(self.fetch())
+        for i in range(3):
+            self.assertEqual(self.inside(f"copy{i}.bin"), self.data)
+        self.assertEqual(self.ranges(), [None])
+        self.assertEqual(self.left(), [])
+        self.entry(same, {**same, "path": "copy.bin", "size": 12})
+        self.assert_fails(self.fetch(output="x.sqfs"), "12 bytes")
+
+    def test_two_at_once_with_the_same_files(self):
+        self.files["/more.bin"] = os.urandom(1_000_000)
+        one, two = self.describe("/data.bin"), self.describe("/more.bin")
+        self.faults = [lambda path, _: Answer(200, {}, self.files[path], delay=1)] * 4
+        entries = [self.entry(one, two, name="there"), self.entry(two, one, name="back")]
+        running = [subprocess.Popen([program(), "fetch", entry, "-o", self.path(f"{i}.sqfs")], env=self.env,
+                                    stderr=subprocess.PIPE, text=True) for i, entry in enumerate(entries)]
+        for i, process in enumerate(running):
+            self.addCleanup(process.kill)
+            self.assertEqual((process.communicate(timeout=60)[1].count("error"), process.returncode), (0, 0))
+            self.assertEqual(self.inside("data.bin", f"{i}.sqfs"), self.data)
+            self.assertEqual(self.inside("more.bin", f"{i}.sqfs"), self.files["/more.bin"])
+        self.assertEqual(self.left(), [])
+
+    def test_what_changes_after_the_check_is_fetched_again(self):
+        self.files["/more.bin"] = b"more"
+        part = os.path.join(self.store, "partial", "fetch-" + hashlib.sha256(self.data).hexdigest())
+
+        def overwrite():
+            with open(part, "r+b") as file:
+                file.write(b"evil")
+        self.entry(self.describe("/data.bin"), self.describe("/more.bin"))
+        for change in (lambda: os.unlink(part), overwrite):
+            self.web.requests.clear()
+            self.faults = [None, lambda *_: change() or Answer(200, {}, b"more")]
+            self.assert_succeeds(self.fetch())
+            self.assertEqual(self.inside("data.bin"), self.data)
+            self.assertEqual([path for _, path, _ in self.web.requests][:3], ["/data.bin", "/more.bin", "/data.bin"])
+            self.assertEqual(self.left(), [])
+
+    def test_more_files_than_descriptors(self):
+        files = []
+        for i in range(100):
+            data = b"%d" % i
+            sum_ = hashlib.sha256(data).hexdigest()
+            files.append({"url": "file://" + self.write(f"local/{i}", data), "sha256": sum_, "path": f"local/{i}"})
+            self.files[f"/{i}"] = b"web" + data
+            files.append(self.describe(f"/{i}", path=f"web/{i}"))
+        entry = self.entry(*files)
+        result = subprocess.run(["sh", "-c", 'ulimit -n 64; exec "$@"', "sh", program(), "fetch", entry, "-o",
+                                 self.path("out.sqfs")], env=self.env, stderr=subprocess.PIPE, text=True, timeout=120)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(self.inside("local/99"), b"99")
+        self.assertEqual(self.inside("web/42"), b"web42")
+        self.assertEqual(len(self.inside(".slipway/SHA256SUMS").splitlines()), 200)
+        self.assertEqual(self.left(), [])
+
     def test_a_file_on_this_machine(self):
         path = self.write("local.bin", self.data)
         sum_ = hashlib.sha256(self.data).hexdigest()
@@ -188,6 +227,37 @@ class Broken(FetchTest):
         self.faults = [1_000_000, lambda *_: Answer(200, {}, self.data)]
         self.assert_succeeds(self.fetch())
         self.assertEqual(self.inside("data.bin"), self.data)
+
+    def test_an_answer_without_a_length_that_ends_early(self):
+        self.faults = [lambda *_: Answer(200, {}, self.data[:1_000_000], tell_length=False)]
+        self.assert_succeeds(self.fetch())
+        self.assertEqual(self.inside("data.bin"), self.data)
+        self.assertEqual(self.ranges(), [None, "bytes=1000000-"])
+
+    def test_what_came_is_kept_when_answers_end_early(self):
+        nothing = Answer(206, {"Content-Range": "bytes 1000000-2999999/3000000"}, b"", tell_length=False)
+        self.faults = [lambda *_: Answer(200, {}, self.data[:1_000_000], tell_length=False)] + [lambda *_: nothing] * 5
+        self.assert_fails(self.fetch(), "ends after 1000000 of 3000000 bytes", "what came is kept, and continued")
+        self.assertEqual(len(self.left()), 1)
+        self.faults.clear()
+        self.web.requests.clear()
+        self.assert_succeeds(self.fetch())
+        self.assertEqual(self.inside("data.bin"), self.data)
+        self.assertEqual(self.ranges(), ["bytes=1000000-"])
+
+    def test_a_server_that_gives_less_than_the_range(self):
+        def piece(_, headers):
+            start = int(headers["Range"].split("=")[1].rstrip("-"))
+            end = min(start + 250_000, len(self.data))
+            return Answer(206, {"Content-Range": f"bytes {start}-{end - 1}/{len(self.data)}"}, self.data[start:end])
+        entry = self.describe("/data.bin")
+        for size in ({"size": entry["size"]}, {"size": None}):
+            self.entry({key: value for key, value in {**entry, **size}.items() if value is not None})
+            self.web.requests.clear()
+            self.faults = [1_000_000] + [piece] * 8
+            self.assert_succeeds(self.fetch())
+            self.assertEqual(self.inside("data.bin"), self.data)
+            self.assertEqual(self.ranges(), [None] + [f"bytes={at}-" for at in range(1_000_000, 3_000_000, 250_000)])
 
     def test_a_kept_part_that_is_wrong_is_fetched_anew(self):
         os.makedirs(os.path.join(self.store, "partial"))
