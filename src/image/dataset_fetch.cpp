@@ -146,6 +146,7 @@ class Fetcher {
     }
 
     Fetched take_http(const CatalogueFile& file, const std::string& url) {
+        store_.begin_use();
         const std::string id = "fetch-" + (file.sha256.empty() ? file.md5 : file.sha256);
         Fetched fetched;
         fetched.lock_path = join_path(store_.subdirectory("locks"), id);
