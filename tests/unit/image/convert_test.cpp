@@ -108,7 +108,8 @@ TEST_CASE("convert: nothing is overwritten, and nothing half done is left") {
     CHECK(read_file(work + "/there.sqfs") == "x");
     CHECK(error_of([&] { setup.run("two", work + "/no/where"); }).kind() == ErrorKind::not_found);
     CHECK(error_of([&] { setup.run("two", "docker://x"); }).kind() == ErrorKind::unsupported);
-    CHECK(error_of([&] { setup.run("docker://localhost:1/x", work + "/d"); }).kind() == ErrorKind::io);
+    CHECK(error_of([&] { setup.run("docker://localhost:1/x", work + "/d"); }).kind() ==
+          ErrorKind::io);
     CHECK(error_of([&] { setup.run("/", work + "/d"); }).kind() == ErrorKind::unsupported);
 
     setup.store.tag("broken", {}, {setup.add({file("a", "1")}), setup.add({hardlink("h", "no")})});
@@ -141,7 +142,8 @@ TEST_CASE("runnable: layers become one squashfs, once") {
     CHECK(again.identity == first.identity);
 
     setup.run("two", setup.scratch / "dir");
-    RunnableImage directory = make_runnable(parse_image_ref(setup.scratch / "dir"), setup.store.directory());
+    RunnableImage directory =
+        make_runnable(parse_image_ref(setup.scratch / "dir"), setup.store.directory());
     CHECK(directory.kind == RunnableImage::Kind::directory);
     CHECK(directory.config.cmd == first.config.cmd);
     sys::utimensat_nofollow(AT_FDCWD, setup.scratch / "dir", 1000, 0);
@@ -150,9 +152,11 @@ TEST_CASE("runnable: layers become one squashfs, once") {
     RunnableImage squashfs = make_runnable(parse_image_ref(first.path), setup.store.directory());
     CHECK(squashfs.config.cmd == first.config.cmd);
     CHECK(squashfs.identity == first.identity);
-    CHECK(make_runnable(parse_image_ref("/"), setup.store.directory()).kind == RunnableImage::Kind::host);
-    CHECK(error_of([&] { make_runnable(parse_image_ref("docker://localhost:1/x"), setup.store.directory()); }).kind() ==
-          ErrorKind::io);
+    CHECK(make_runnable(parse_image_ref("/"), setup.store.directory()).kind ==
+          RunnableImage::Kind::host);
+    CHECK(error_of([&] {
+              make_runnable(parse_image_ref("docker://localhost:1/x"), setup.store.directory());
+          }).kind() == ErrorKind::io);
 
     setup.store.remove("two");
     CHECK(!exists(first.path));
