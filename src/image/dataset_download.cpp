@@ -123,7 +123,9 @@ class Download : public EntrySource {
     Error bad_member(const std::string& problem) const {
         return Error(ErrorKind::invalid_archive,
                      fmt::format("{} cannot be unpacked: {}", subject_, problem))
-            .hint("pack the archive again, with names in UTF-8");
+            .hint(
+                "pack the archive again, with names in UTF-8; to read a zip's this machine needs "
+                "the locale C.UTF-8");
     }
 
     std::string placed(const char* name) const {
