@@ -69,7 +69,8 @@ std::string squashfs_of(const OciImage& image, const ImageRef& ref, const Store&
     try {
         return make_squashfs(image, ref, store);
     } catch (const Error& error) {
-        if (!is_read_only(error) || store.directory() == Store::personal_directory()) throw;
+        const bool read_only = is_read_only(error) || error.kind() == ErrorKind::permission;
+        if (!read_only || store.directory() == Store::personal_directory()) throw;
         log::info("{} is read-only here: what is made of {} is kept in {}", store.directory(),
                   ref.text, Store::personal_directory());
         log::verbose("{}", error.message());
