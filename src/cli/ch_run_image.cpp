@@ -71,12 +71,14 @@ std::optional<std::vector<std::string>> read_words(const image::ImageInside& ins
 /// The image's recorded ENV: ch-image's file, else our own document.
 std::vector<ChEnvChange> recorded_environment(const image::RunnableImage& image, char separator,
                                               const std::string& origin) {
-    if (const auto text = image::ImageInside(image).read_file(kEnvironmentFile))
+    const image::ImageInside inside(image);
+    const auto text = inside.read_file(kEnvironmentFile);
+    if (text && !inside.is_added(kEnvironmentFile))
         return runtime::split_ch_assignments(*text, separator, kEnvironmentFile);
     std::vector<ChEnvChange> changes;
     for (const auto& entry : image.config.env)
         changes.push_back({ChEnvChange::Kind::literal, entry, origin});
-    if (changes.empty())
+    if (changes.empty() && !text)
         throw Error(ErrorKind::not_found, fmt::format("the image has no {} and no recorded ENV",
                                                       slipway::quoted(kEnvironmentFile)))
             .note("requested by: " + origin);

@@ -259,6 +259,11 @@ std::unique_ptr<EntrySource> stream_added_files(std::vector<AddedFile> files) {
     return std::make_unique<AddedSource>(std::move(files));
 }
 
+bool is_added_file(const std::string& path, const std::string& document,
+                   const ReadSmall& read_small) {
+    return !document.empty() && still_ours(document, read_small).paths.contains(path);
+}
+
 std::unique_ptr<EntrySource> without_added_files(std::unique_ptr<EntrySource> source,
                                                  const std::string& document,
                                                  const ReadSmall& read_small) {

@@ -35,6 +35,9 @@ std::unique_ptr<EntrySource> stream_added_files(std::vector<AddedFile> files);
 
 /// Reads a small regular file of an image; std::nullopt if there is none.
 using ReadSmall = std::function<std::optional<std::string>(const std::string& path)>;
+/// Whether plan_added_files put the file at `path` there, and nobody changed it since.
+bool is_added_file(const std::string& path, const std::string& document,
+                   const ReadSmall& read_small);
 /// A tree without what plan_added_files put there: the configuration, and what it lists, as far as
 /// its contents are still those. `document`: the configuration's text, "" if there is none.
 std::unique_ptr<EntrySource> without_added_files(std::unique_ptr<EntrySource> source,

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "added_files.hpp"
 #include "slipway/base/path.hpp"
 #include "slipway/base/sys.hpp"
 #include "squashfs/reader.hpp"
@@ -48,6 +49,12 @@ std::optional<std::string> ImageInside::read_file(const std::string& path) const
     const auto trail = squashfs_->reader.resolve(path);
     if (trail.empty() || !S_ISREG(trail.back().mode)) return std::nullopt;
     return squashfs_->reader.read_whole(trail.back(), kSmallFile);
+}
+
+bool ImageInside::is_added(const std::string& path) const {
+    const std::string relative = path.substr(path.find_first_not_of('/'));
+    return is_added_file(relative, read_file(std::string("/") + kConfigPathInImage).value_or(""),
+                         [this](const std::string& file) { return read_file("/" + file); });
 }
 
 }  // namespace slipway::image

@@ -41,9 +41,10 @@ std::string squashfs_key(const OciImage& image) {
 std::string make_squashfs(const OciImage& image, const ImageRef& ref, const Store& store) {
     const std::string key = squashfs_key(image);
     std::string path = join_path(store.directory(), fmt::format("squashfs/{}.sqfs", key));
-    // Used now: what the store's limit deletes was used least recently.
+    // Used now: what the store's limit deletes was used least recently. Its other time is identity.
     auto made = [&] {
-        return ::utimensat(AT_FDCWD, path.c_str(), nullptr, 0) == 0 ||
+        const timespec used[] = {{0, UTIME_NOW}, {0, UTIME_OMIT}};
+        return ::utimensat(AT_FDCWD, path.c_str(), used, 0) == 0 ||
                sys::stat_if_exists(AT_FDCWD, path).has_value();
     };
     if (made()) return path;

@@ -8,7 +8,6 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cctype>
 #include <cerrno>
@@ -65,18 +64,21 @@ bool is_orphan(const std::string& name, const struct stat& status) {
     return status.st_mtim.tv_sec + kForeignAgeSeconds < std::time(nullptr);
 }
 
-/// Whether a name begins as those of temporary_name: five words of digits and letters.
-bool begins_as_temporary_name(const std::string& name) {
+/// Whether a name is one of temporary_name: five words of digits and letters.
+bool is_temporary_name(const std::string& name) {
     size_t words = 1;
     for (const char c : name) {
-        if (c == '-' && ++words > 5) return true;
-        if (c != '-' && !std::isxdigit(static_cast<unsigned char>(c))) return false;
+        if (c == '-')
+            ++words;
+        else if (!std::isxdigit(static_cast<unsigned char>(c)))
+            return false;
     }
-    return words == 5;
+    return words == 5 && !name.empty();
 }
 
-bool is_temporary_name(const std::string& name) {
-    return begins_as_temporary_name(name) && std::count(name.begin(), name.end(), '-') == 4;
+/// Whether a name is that of a blob, which is not temporary however old it is.
+bool is_blob_name(const std::string& name) {
+    return name.size() == 64 && name.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
 /// Remove the tree that a link in a store's tmp/ leads to, if it has the name that belongs to it.
@@ -100,7 +102,7 @@ void sweep_temporary_files(const std::string& directory) noexcept {
         if (!dir) return;
         for (const std::string& name : sys::list_directory(dir->get(), directory)) {
             auto status = sys::stat_if_exists(dir->get(), name, AT_SYMLINK_NOFOLLOW);
-            if (!status || !begins_as_temporary_name(name) || !is_orphan(name, *status)) continue;
+            if (!status || is_blob_name(name) || !is_orphan(name, *status)) continue;
             if (S_ISLNK(status->st_mode)) remove_staged(dir->get(), name);
             remove_tree(dir->get(), name);
         }

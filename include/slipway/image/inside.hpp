@@ -21,6 +21,9 @@ class ImageInside {
     bool exists(const std::string& path) const;
     /// A whole small file; std::nullopt if it is not there or no regular file.
     std::optional<std::string> read_file(const std::string& path) const;
+    /// Whether Slipway put the file there for other tools: what it says is said better by the
+    /// image's configuration.
+    bool is_added(const std::string& path) const;
 
  private:
     struct Squashfs;
