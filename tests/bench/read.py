@@ -188,6 +188,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--runs", type=int, default=5, help="how often each is measured (5)")
     parser.add_argument("--small", action="store_true", help="the base image and Python instead of 53,000 files")
+    parser.add_argument("--images-only", action="store_true", help="build the images, which is an ordinary user's work, and end")
     parser.add_argument("--image", metavar="FILE", help="another squashfs file; needs --root, the same as a directory")
     parser.add_argument("--root", metavar="DIRECTORY")
     parser.add_argument("--only", action="append", choices=["walk", "read", "random", "torch", "true"])
@@ -200,7 +201,10 @@ def main():
     if os.geteuid() == 0 and not arguments.user:
         parser.error("as root name the ordinary user who runs what is measured: --user NAME")
     os.makedirs(bench.WORK, exist_ok=True)
-    peers = peer_commands.Peers(*make_images(arguments))
+    images = make_images(arguments)
+    if arguments.images_only:
+        return
+    peers = peer_commands.Peers(*images)
     facts = {"machine": bench.machine(), "busy": bench.busy_share(), "files": count_files(peers.root),
              "image_mib": os.path.getsize(peers.squashfs) >> 20, "caches": "all dropped" if os.geteuid() == 0 else
              "the image's and the files' data dropped, names in the kernel stay"}
