@@ -33,8 +33,8 @@ std::string identity_at(const std::string& path) {
 /// What an image of layers is kept under: its config's digest, which fixes the layers' contents,
 /// too. A plain tar brings no config of its own; the one it gets fixes them as well.
 std::string squashfs_key(const OciImage& image) {
-    const Digest made = sha256(to_text(config_to_json(image.config)));
-    return (image.config_digest.empty() ? made : image.config_digest).hex();
+    if (!image.config_digest.empty()) return image.config_digest.hex();
+    return sha256(to_text(config_to_json(image.config))).hex();
 }
 
 /// The squashfs file made from an image of layers, kept in the store.
