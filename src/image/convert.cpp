@@ -8,11 +8,12 @@
 #include <unistd.h>
 
 #include "added_files.hpp"
-#include "archive_blobs.hpp"
-#include "archive_writer.hpp"
 #include "destination.hpp"
-#include "oci_model.hpp"
-#include "sif.hpp"
+#include "layer/tree_source.hpp"
+#include "oci/archive_blobs.hpp"
+#include "oci/archive_writer.hpp"
+#include "oci/model.hpp"
+#include "sif/sif.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/file.hpp"
 #include "slipway/base/log.hpp"
@@ -20,9 +21,8 @@
 #include "slipway/base/progress.hpp"
 #include "slipway/base/sys.hpp"
 #include "slipway/image/registry.hpp"
-#include "store_layers.hpp"
+#include "store/layers.hpp"
 #include "temp_file.hpp"
-#include "tree_source.hpp"
 
 namespace slipway::image {
 namespace {

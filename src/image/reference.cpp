@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "registry_reference.hpp"
+#include "registry/reference.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/path.hpp"
 #include "slipway/base/sys.hpp"

@@ -2,7 +2,8 @@
 // Must not: mount anything.
 #include <fmt/core.h>
 
-#include "oci_model.hpp"
+#include "layer/tree_source.hpp"
+#include "oci/model.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/file.hpp"
 #include "slipway/base/full_program.hpp"
@@ -10,9 +11,8 @@
 #include "slipway/base/path.hpp"
 #include "slipway/base/sys.hpp"
 #include "slipway/image/convert.hpp"
-#include "store_use.hpp"
+#include "store/use.hpp"
 #include "temp_file.hpp"
-#include "tree_source.hpp"
 
 namespace slipway::image {
 namespace {

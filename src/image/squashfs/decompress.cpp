@@ -19,7 +19,7 @@ extern "C" {
 #undef _POSIX_C_SOURCE
 #pragma pop_macro("_POSIX_C_SOURCE")
 
-#include "../isal.hpp"
+#include "../layer/isal.hpp"
 
 namespace slipway::image::squashfs {
 namespace {

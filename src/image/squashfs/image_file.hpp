@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "../hash_tree.hpp"
+#include "../trust/hash_tree.hpp"
 #include "slipway/base/digest.hpp"
 #include "slipway/base/sys.hpp"
 

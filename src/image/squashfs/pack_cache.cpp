@@ -12,7 +12,7 @@
 #include <tuple>
 #include <vector>
 
-#include "../store_size.hpp"
+#include "../store/size.hpp"
 #include "../temp_file.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/path.hpp"

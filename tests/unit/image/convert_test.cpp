@@ -4,7 +4,7 @@
 
 #include <unistd.h>
 
-#include "../../../src/image/oci_model.hpp"
+#include "../../../src/image/oci/model.hpp"
 #include "catch.hpp"
 #include "fixture.hpp"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "../../../src/image/dataset_source.hpp"
+#include "../../../src/image/dataset/source.hpp"
 #include "catch.hpp"
 
 using namespace slipway::image;

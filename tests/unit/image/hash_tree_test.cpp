@@ -1,6 +1,6 @@
 // Hash trees: shapes, and that no changed byte of contents or tree is handed out.
 // Must not: use a tree that was not made of the bytes in the test.
-#include "../../../src/image/hash_tree.hpp"
+#include "../../../src/image/trust/hash_tree.hpp"
 
 #include <cstring>
 

@@ -2,7 +2,7 @@
 // Must not: reach a registry.
 #include "slipway/image/oci.hpp"
 
-#include "../../../src/image/oci_model.hpp"
+#include "../../../src/image/oci/model.hpp"
 #include "catch.hpp"
 #include "fixture.hpp"
 

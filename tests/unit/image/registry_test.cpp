@@ -1,9 +1,9 @@
 // References, registries.conf, addresses: what the registry client decides without a network.
 // Must not: connect to anything.
-#include "../../../src/image/http.hpp"
-#include "../../../src/image/registry_config.hpp"
-#include "../../../src/image/registry_credentials.hpp"
-#include "../../../src/image/registry_reference.hpp"
+#include "../../../src/image/registry/config.hpp"
+#include "../../../src/image/registry/credentials.hpp"
+#include "../../../src/image/registry/http.hpp"
+#include "../../../src/image/registry/reference.hpp"
 #include "catch.hpp"
 #include "slipway/base/error.hpp"
 
@@ -18,7 +18,8 @@ std::vector<std::string> places_of(const std::string& reference, const std::stri
     std::vector<std::string> places;
     for (const auto& endpoint :
          endpoints_of(parse_registry_reference(reference), parse_registries_conf(conf, "a file")))
-        places.push_back(endpoint.host + "/" + endpoint.repository + (endpoint.verify ? "" : " insecure"));
+        places.push_back(endpoint.host + "/" + endpoint.repository +
+                         (endpoint.verify ? "" : " insecure"));
     return places;
 }
 
@@ -50,8 +51,9 @@ TEST_CASE("references of registries") {
 
 TEST_CASE("malformed references of registries") {
     for (const std::string text :
-         {"", "docker://", "UPPER", "a b", "lab.example/", "lab.example//x", "lab.example/x:", "lab.example/x:.y", "x@sha256:12",
-          "x@md5:12", "a:b:c", "a___b", "-a", "a-", "a..b", "lab.example:port/x", "lab.example:/x", "../x", "x/../y"}) {
+         {"", "docker://", "UPPER", "a b", "lab.example/", "lab.example//x",
+          "lab.example/x:", "lab.example/x:.y", "x@sha256:12", "x@md5:12", "a:b:c", "a___b", "-a",
+          "a-", "a..b", "lab.example:port/x", "lab.example:/x", "../x", "x/../y"}) {
         INFO(text);
         CHECK_THROWS_AS(parse_registry_reference(text), Error);
     }
@@ -80,9 +82,11 @@ location = "wild.lab"
 "x" = "docker.io/library/x"
 )";
     using Places = std::vector<std::string>;
-    CHECK(places_of("group/x", conf) == Places{"mirror.lab:5000/hub/group/x insecure", "registry-1.docker.io/group/x"});
+    CHECK(places_of("group/x", conf) ==
+          Places{"mirror.lab:5000/hub/group/x insecure", "registry-1.docker.io/group/x"});
     CHECK(places_of("group/x@sha256:" + kHex, conf) ==
-          Places{"mirror.lab:5000/hub/group/x insecure", "second.lab/group/x", "registry-1.docker.io/group/x"});
+          Places{"mirror.lab:5000/hub/group/x insecure", "second.lab/group/x",
+                 "registry-1.docker.io/group/x"});
     CHECK(places_of("debian", conf) == Places{"inside.lab/official/debian"});
     CHECK(places_of("a.example.com/x/y", conf) == Places{"wild.lab/x/y"});
     CHECK(places_of("other.lab/x", conf) == Places{"other.lab/x"});
@@ -99,8 +103,10 @@ TEST_CASE("registries.conf: blocked prefixes and what cannot be understood") {
 }
 
 TEST_CASE("addresses") {
-    CHECK(resolve_url("https://a.lab/v2/x/uploads/1?s=2", "/v2/y?q=%2F") == "https://a.lab/v2/y?q=%2F");
-    CHECK(resolve_url("https://a.lab/v2/x", "https://b.lab/p?X=a%2Fb+c") == "https://b.lab/p?X=a%2Fb+c");
+    CHECK(resolve_url("https://a.lab/v2/x/uploads/1?s=2", "/v2/y?q=%2F") ==
+          "https://a.lab/v2/y?q=%2F");
+    CHECK(resolve_url("https://a.lab/v2/x", "https://b.lab/p?X=a%2Fb+c") ==
+          "https://b.lab/p?X=a%2Fb+c");
     CHECK_THROWS_AS(resolve_url("https://a.lab/", "ftp://b.lab/x"), Error);
     CHECK(origin_of("https://a.lab/x") == origin_of("https://a.lab:443/y"));
     CHECK(origin_of("https://a.lab/x") != origin_of("http://a.lab/x"));

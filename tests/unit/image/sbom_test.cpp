@@ -1,6 +1,6 @@
 // Records of package managers, sound and broken.
 // Must not: read a file.
-#include "../../../src/image/sbom_parse.hpp"
+#include "../../../src/image/sbom/parse.hpp"
 #include "catch.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/json.hpp"

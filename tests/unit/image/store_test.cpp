@@ -7,7 +7,7 @@
 
 #include <thread>
 
-#include "../../../src/image/oci_model.hpp"
+#include "../../../src/image/oci/model.hpp"
 #include "../../../src/image/temp_file.hpp"
 #include "catch.hpp"
 #include "fixture.hpp"
