@@ -176,6 +176,7 @@ void ReadAhead::store_blocks(const Job& job) {
 void ReadAhead::store_part(uint64_t node, const InodeInfo& file, uint64_t part) {
     const uint64_t block = reader_.super().block_size, offset = part * block;
     if (offset >= file.size_bytes) return;
+    std::this_thread::yield();  // to those who wait for something now
     for (const Piece& piece : reader_.read(file, offset, block))
         if (piece.block && piece.size_bytes > 0)
             store_(node, offset, piece.block->data.get() + piece.offset, piece.size_bytes);

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <optional>
 #include <set>
+#include <thread>
 
 #include "slipway/base/path.hpp"
 
@@ -123,8 +124,10 @@ class StartFiles {
         if (!seen_.insert(file.reference).second) return;
         if (found_) found_(file);
         const uint64_t end = std::min({file.size_bytes, kMostAheadOfFile, kMostAhead - read_});
-        for (uint64_t offset = 0; offset < end && !stop_; offset += kStep)
+        for (uint64_t offset = 0; offset < end && !stop_; offset += kStep) {
+            std::this_thread::yield();  // to the command, and to who answers it
             reader_.read(file, offset, std::min(kStep, end - offset));
+        }
         read_ += end;
     }
     void add(const std::string& path) {
