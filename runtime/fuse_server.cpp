@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <malloc.h>
 #include <poll.h>
 #include <sys/file.h>
 #include <sys/inotify.h>
@@ -36,6 +37,7 @@ namespace {
 constexpr unsigned kMaxThreads = 4;
 constexpr int kLockTries = 2000;
 constexpr size_t kMaxMessage = 128 << 10;
+constexpr int kMostKeptBytes = 4 << 20;
 constexpr char kServeMessage = 's', kTidyMessage = 't';
 
 UniqueFd open_fuse(const std::string& image) {
@@ -225,12 +227,19 @@ void send_pidfd(const UniqueFd& start) {
     }
 }
 
+/// Blocks come and go: memory that was given back would be faulted in again for each.
+void keep_freed_blocks() {
+    ::mallopt(M_MMAP_THRESHOLD, kMostKeptBytes);
+    ::mallopt(M_TRIM_THRESHOLD, kMostKeptBytes);
+}
+
 [[noreturn]] void serve(const Service& service, const UniqueFd& start) {
     std::vector<int> kept{start.get()};
     for (const auto& device : service.devices) kept.push_back(device.fd.get());
     for (const auto& file : service.files) kept.push_back(file.image.get());
     if (service.lock) kept.push_back(service.lock.get());
     become_background("slipway-fuse", kept);
+    keep_freed_blocks();
     bool good = false;
     try {
         send_pidfd(start);

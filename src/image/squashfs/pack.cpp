@@ -9,6 +9,7 @@
 #include <map>
 
 #include "block_pipeline.hpp"
+#include "every_start.hpp"
 #include "slipway/base/digest.hpp"
 #include "slipway/base/error.hpp"
 
@@ -128,6 +129,7 @@ Pack pack_layer(EntrySource& source, UniqueFd file, const std::string& subject,
     JournalEntry record;
     while (source.next(record.entry)) {
         record.data = {};
+        record.entry.stored_raw |= is_read_at_every_start(record.entry.path);
         if (record.entry.type == EntryType::file) record.data = packer.pack_file(record.entry);
         pack.journal.push_back(std::move(record));
         record.entry = Entry{};

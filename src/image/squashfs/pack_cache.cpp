@@ -43,7 +43,7 @@ std::string PackCache::path_of(const LayerInput& layer) const {
     // The first number is that of the pack's format and of the way blocks are cut. The key stands
     // in front: the store sweeps its files by the digest that their names begin with.
     return join_path(options_.pack_directory,
-                     fmt::format("{}-2-{}-{}-{}.pack", layer.key, static_cast<int>(options_.codec),
+                     fmt::format("{}-3-{}-{}-{}.pack", layer.key, static_cast<int>(options_.codec),
                                  options_.level, options_.block_size_bytes));
 }
 

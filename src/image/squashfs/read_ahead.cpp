@@ -102,6 +102,7 @@ void ReadAhead::was_read(uint64_t node, const InodeInfo& file, uint64_t offset, 
     const uint64_t block = reader_.super().block_size, blocks = reader_.block_count(file);
     const uint64_t end = std::min(offset + size_bytes, file.size_bytes);
     if (file.fragment != kNone && end > blocks * block) take_tails(file.fragment, node);
+    if (reader_.is_stored_plain(file)) return;
     // The block is decompressed: its other pages are for nothing.
     const auto rest = [&](uint64_t number) {
         const uint64_t from = number * block, to = std::min(from + block, file.size_bytes);

@@ -87,6 +87,11 @@ class ImageReader {
     /// The file's whole contents. Throws: Error(invalid_image) above the limit.
     std::string read_whole(const InodeInfo& file, size_t limit_bytes) const;
     uint64_t block_count(const InodeInfo& file) const;
+    /// Have a file's first bytes read from the disk, if they are not in memory.
+    void read_disk_ahead(const InodeInfo& file, uint64_t size_bytes) const;
+    /// True when a file's bytes lie in the image as they are: reading them costs no more than
+    /// copying them, so that nothing is gained by reading them early. False for a sealed image.
+    bool is_stored_plain(const InodeInfo& file) const;
     struct BlockPlace {
         uint64_t position = 0;
         uint32_t word = 0;
@@ -105,7 +110,11 @@ class ImageReader {
     void load_xattr_ids();
     std::string xattr_value(MetadataCursor& cursor, bool elsewhere) const;
     BlockPlace fragment(uint32_t index) const;
+    bool is_plain(const BlockPlace& place) const;
+    size_t stored_size(const BlockPlace& place) const;
+    Error too_short(const BlockPlace& place) const;
     BlockPtr block(const BlockPlace& place, size_t at_least_bytes) const;
+    Piece piece(const BlockPlace& place, size_t offset, size_t size_bytes) const;
 
     ImageFile file_;
     std::string subject_;

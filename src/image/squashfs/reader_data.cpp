@@ -136,11 +136,38 @@ ImageReader::BlockPlace ImageReader::fragment(uint32_t index) const {
     return {le64(raw), le32(raw + 8)};
 }
 
-BlockPtr ImageReader::block(const BlockPlace& place, size_t at_least_bytes) const {
+/// A sealed image is checked block by block: those are kept.
+bool ImageReader::is_plain(const BlockPlace& place) const {
+    return (place.word & kStoredAsIs) != 0 && !file_.sealed;
+}
+
+size_t ImageReader::stored_size(const BlockPlace& place) const {
     const size_t size = place.word & (kStoredAsIs - 1);
     if (size == 0 || size > super_.block_size || place.position > super_.bytes_used ||
         size > super_.bytes_used - place.position)
         throw damaged(subject_, fmt::format("bad data block at {}", place.position));
+    return size;
+}
+
+/// Bytes [offset, offset + size) of a block.
+Piece ImageReader::piece(const BlockPlace& place, size_t offset, size_t size_bytes) const {
+    if (!is_plain(place)) return {block(place, offset + size_bytes), offset, size_bytes};
+    const size_t stored = stored_size(place);
+    if (stored < offset + size_bytes) throw too_short(place);
+    disk_ahead_.will_read(place.position, stored, super_.bytes_used);
+    auto read = std::make_shared<Block>();
+    read->data.reset(new uint8_t[size_bytes]);
+    read->size_bytes = size_bytes;
+    read_exactly(file_, read->data.get(), size_bytes, place.position + offset, subject_);
+    return {std::move(read), 0, size_bytes};
+}
+
+Error ImageReader::too_short(const BlockPlace& place) const {
+    return damaged(subject_, fmt::format("data block at {} is too short", place.position));
+}
+
+BlockPtr ImageReader::block(const BlockPlace& place, size_t at_least_bytes) const {
+    const size_t size = stored_size(place);
     BlockPtr found = blocks_.get(place.position, [&] {
         disk_ahead_.will_read(place.position, size, super_.bytes_used);
         auto loaded = std::make_shared<Block>();
@@ -161,14 +188,21 @@ BlockPtr ImageReader::block(const BlockPlace& place, size_t at_least_bytes) cons
         loaded->size_bytes = *plain;
         return BlockPtr(loaded);
     });
-    if (found->size_bytes < at_least_bytes)
-        throw damaged(subject_, fmt::format("data block at {} is too short", place.position));
+    if (found->size_bytes < at_least_bytes) throw too_short(place);
     return found;
 }
 
 void ImageReader::read_tables_ahead() const {
     file_.read_ahead(super_.inode_table,
                      std::min(super_.bytes_used - super_.inode_table, kMostTablesAhead));
+}
+
+void ImageReader::read_disk_ahead(const InodeInfo& file, uint64_t size_bytes) const {
+    const uint64_t count = std::min(block_count(file), size_bytes / super_.block_size + 1);
+    const auto places = locate(file, 0, count);
+    if (places.empty()) return;
+    const uint64_t end = places.back().position + (places.back().word & (kStoredAsIs - 1));
+    file_.read_ahead(places.front().position, end - places.front().position);
 }
 
 uint64_t ImageReader::block_count(const InodeInfo& file) const {
@@ -231,11 +265,10 @@ std::vector<Piece> ImageReader::read(const InodeInfo& file, uint64_t offset,
     if (first < last) {
         uint64_t number = first;
         for (const BlockPlace& place : locate(file, first, last - first)) {
-            const uint64_t block_end = std::min((number + 1) * size, file.size_bytes);
-            const uint64_t from = std::max(offset, number * size), to = std::min(end, block_end);
-            Piece piece{nullptr, from - number * size, to - from};
-            if (place.word != 0) piece.block = block(place, block_end - number * size);
-            pieces.push_back(std::move(piece));
+            const uint64_t from = std::max(offset, number * size);
+            const uint64_t to = std::min({end, (number + 1) * size, file.size_bytes});
+            pieces.push_back(place.word == 0 ? Piece{nullptr, 0, to - from}
+                                             : piece(place, from - number * size, to - from));
             ++number;
         }
     }
@@ -244,10 +277,15 @@ std::vector<Piece> ImageReader::read(const InodeInfo& file, uint64_t offset,
         const size_t tail = file.size_bytes - blocks * size;
         if (file.fragment_offset > size || tail > size)
             throw damaged(subject_, "a file has a bad place in its fragment");
-        pieces.push_back({block(fragment(file.fragment), file.fragment_offset + tail),
-                          file.fragment_offset + (from - blocks * size), end - from});
+        pieces.push_back(piece(fragment(file.fragment),
+                               file.fragment_offset + (from - blocks * size), end - from));
     }
     return pieces;
+}
+
+bool ImageReader::is_stored_plain(const InodeInfo& file) const {
+    if (block_count(file) > 0) return is_plain(locate(file, 0, 1).front());
+    return file.fragment != kNone && is_plain(fragment(file.fragment));
 }
 
 std::string ImageReader::read_whole(const InodeInfo& file, size_t limit_bytes) const {

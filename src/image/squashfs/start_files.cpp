@@ -124,10 +124,10 @@ class StartFiles {
         if (!seen_.insert(file.reference).second) return;
         if (found_) found_(file);
         const uint64_t end = std::min({file.size_bytes, kMostAheadOfFile, kMostAhead - read_});
-        for (uint64_t offset = 0; offset < end && !stop_; offset += kStep) {
-            std::this_thread::yield();  // to the command, and to who answers it
-            reader_.read(file, offset, std::min(kStep, end - offset));
-        }
+        if (reader_.is_stored_plain(file))
+            reader_.read_disk_ahead(file, end);
+        else
+            read(file, end);
         read_ += end;
     }
     void add(const std::string& path) {
@@ -137,6 +137,12 @@ class StartFiles {
     uint64_t read_bytes() const { return read_; }
 
  private:
+    void read(const InodeInfo& file, uint64_t end) const {
+        for (uint64_t offset = 0; offset < end && !stop_; offset += kStep) {
+            std::this_thread::yield();  // to the command, and to who answers it
+            reader_.read(file, offset, std::min(kStep, end - offset));
+        }
+    }
     std::optional<Found> find(const std::string& path) const {
         return stop_ ? std::nullopt : follow(reader_, path);
     }

@@ -1,5 +1,6 @@
 // Reading ahead what a program's start asks for: found through links, bounded, silent on damage.
 #include <elf.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <cstring>
@@ -19,6 +20,14 @@ using namespace slipway::image::test;
 namespace {
 
 constexpr size_t kProgramBytes = 9000, kLoaderBytes = 30000, kLibraryBytes = 50000;
+
+/// What a compressor makes smaller.
+std::string text(size_t size_bytes, unsigned seed) {
+    std::string bytes;
+    for (unsigned i = seed; bytes.size() < size_bytes; ++i) bytes += fmt::format("line {} ", i);
+    bytes.resize(size_bytes);
+    return bytes;
+}
 
 /// An ELF file that names an interpreter and one library, as far as these are looked at.
 std::string program(const std::string& interpreter, const std::string& library) {
@@ -63,9 +72,9 @@ std::string image_bytes() {
                           file("usr/bin/tool", program("/usr/lib/loader", "liba.so.1")),
                           file("usr/bin/script", "#! /bin/tool -x\n"),
                           soft_link("usr/lib/loader", "../lib/arch/loader"),
-                          file("usr/lib/arch/loader", noise(kLoaderBytes, 1)),
+                          file("usr/lib/arch/loader", text(kLoaderBytes, 1)),
                           soft_link("usr/lib/arch/liba.so.1", "liba.so.1.2"),
-                          file("usr/lib/arch/liba.so.1.2", noise(kLibraryBytes, 2)),
+                          file("usr/lib/arch/liba.so.1.2", text(kLibraryBytes, 2000)),
                           file("etc", "no directory")};
     SquashfsOptions options;
     options.block_size_bytes = 4096;
@@ -91,6 +100,53 @@ TEST_CASE("a program is read ahead with its interpreter and libraries") {
     CHECK(ahead(bytes, {"/usr/bin/script"}) == all);
     CHECK(ahead(bytes, {"/bin/tool"}, {"/usr/bin/../bin/tool"}) == all);  // once
     CHECK(ahead(bytes, {"/bin/tool"}, {}, true) == 0);
+}
+
+TEST_CASE("what every start reads is stored as it is, and read no further than is asked") {
+    const std::string library = text(kLibraryBytes, 7);
+    const Members members{dir("etc"),
+                          dir("lib64"),
+                          dir("opt"),
+                          dir("opt/lib"),
+                          dir("usr"),
+                          dir("usr/lib"),
+                          dir("usr/lib/arch"),
+                          dir("usr/lib/arch/old"),
+                          file("etc/passwd", text(900, 1)),
+                          file("etc/profile", text(900, 100)),
+                          file("lib64/ld-linux-x86-64.so.2", text(kLoaderBytes, 2)),
+                          file("opt/lib/libc.so.6", text(kLibraryBytes, 3000)),
+                          file("usr/lib/arch/libc.so.6", library),
+                          file("usr/lib/arch/libcap.so.2", text(kLibraryBytes, 9000)),
+                          file("usr/lib/arch/old/libc.so.6", text(kLibraryBytes, 20000))};
+    const TempDir directory(temporary_directory());
+    SquashfsOptions options;
+    options.block_size_bytes = 4096;
+    const std::string path = directory.path() + "/o";
+    write_squashfs(std::vector<LayerOpener>{opener(members)}, {}, path, options);
+    const UniqueFd fd = sys::open(path, O_RDONLY);
+    const ImageReader reader({fd.get(), 0}, path);
+    const auto plain = [&](const char* name) {
+        return reader.is_stored_plain(reader.find(name).value());
+    };
+    CHECK(plain("etc/passwd"));
+    CHECK(plain("lib64/ld-linux-x86-64.so.2"));
+    CHECK(plain("usr/lib/arch/libc.so.6"));
+    CHECK_FALSE(plain("etc/profile"));
+    CHECK_FALSE(plain("opt/lib/libc.so.6"));
+    CHECK_FALSE(plain("usr/lib/arch/libcap.so.2"));
+    CHECK_FALSE(plain("usr/lib/arch/old/libc.so.6"));
+
+    const InodeInfo inode = reader.find("usr/lib/arch/libc.so.6").value();
+    for (const uint64_t offset : {0u, 4000u, 4096u, 49000u}) {
+        std::string got;
+        for (const Piece& piece : reader.read(inode, offset, 700)) {
+            CHECK(piece.block->size_bytes == piece.size_bytes);  // no whole block
+            got.append(reinterpret_cast<const char*>(piece.block->data.get()) + piece.offset,
+                       piece.size_bytes);
+        }
+        CHECK(got == library.substr(offset, 700));
+    }
 }
 
 TEST_CASE("what is not there is left out") {
