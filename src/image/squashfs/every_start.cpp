@@ -7,7 +7,8 @@
 namespace slipway::image::squashfs {
 namespace {
 
-constexpr std::string_view kFiles[] = {"etc/ld.so.cache", "etc/passwd", "etc/group"};
+constexpr std::string_view kFiles[] = {".slipway/image.json", "etc/ld.so.cache", "etc/passwd",
+                                       "etc/group"};
 /// glibc's and musl's, by the names of real files: before glibc 2.34 these held the version.
 constexpr std::string_view kLibraries[] = {"ld-linux", "ld-musl-", "ld64.so.",  "ld-2.",
                                            "libc.so.", "libc-2.",  "libc.musl-"};

@@ -5,9 +5,9 @@
 
 namespace slipway::image::squashfs {
 
-/// True of the C library's loader and the C library itself, the loader's cache and the accounts
-/// files. They are kept uncompressed, a few MB of any image: decompressing them took longer than
-/// all else that a start waits for. `path` is a clean member path.
+/// True of the C library's loader and the C library itself, the loader's cache, the accounts and
+/// our own configuration. They are kept uncompressed, a few MB of any image: decompressing them
+/// took longer than all else that a start waits for. `path` is a clean member path.
 bool is_read_at_every_start(std::string_view path);
 
 }  // namespace slipway::image::squashfs
