@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "slipway/base/error.hpp"
+#include "slipway/base/sys_process.hpp"
 
 namespace slipway::runtime {
 
@@ -86,9 +87,7 @@ void become_background(const char* name, const std::vector<int>& kept) {
         next = std::max(next, number + 1);
     }
     ::close_range(next, ~0U, 0);
-    cpu_set_t all;
-    std::fill_n(reinterpret_cast<unsigned char*>(&all), sizeof all, 0xff);
-    ::sched_setaffinity(0, sizeof all, &all);  // the launcher bound the rank, not us
+    sys::run_on_all_processors();  // the launcher bound the rank, not us
     rlimit limit{};
     if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
         limit.rlim_cur = limit.rlim_max;

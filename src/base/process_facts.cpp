@@ -26,13 +26,14 @@ std::optional<ProcessFacts> parse_process_stat(const std::string& text) {
     ProcessFacts process;
     process.name = text.substr(open + 1, close - open - 1);
     size_t at = close + 1;
-    for (int number = 3; at < text.size() && number <= 22; ++number) {  // field 3 is the state
-        at = text.find_first_not_of(' ', at);
-        if (at == std::string::npos) return std::nullopt;
+    for (int number = 3; at < text.size() && number <= 39; ++number) {  // field 3 is the state
+        at = text.find_first_not_of(" \n", at);
+        if (at == std::string::npos) break;
         const size_t end = std::min(text.find_first_of(" \n", at), text.size());
         if (number == 3) process.state = text[at];
         if (number == 4) process.parent = std::atoi(text.c_str() + at);
         if (number == 22) process.start_time = text.substr(at, end - at);
+        if (number == 39) process.processor = std::atoi(text.c_str() + at);
         at = end;
     }
     if (process.start_time.empty()) return std::nullopt;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -133,6 +134,20 @@ bool connects(int family, const sockaddr* address, socklen_t size) {
 }
 
 }  // namespace
+
+bool run_on_processor(int processor) {
+    if (processor < 0 || processor >= CPU_SETSIZE) return false;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(processor, &one);
+    return ::sched_setaffinity(0, sizeof one, &one) == 0;
+}
+
+void run_on_all_processors() {
+    cpu_set_t all;
+    std::fill_n(reinterpret_cast<unsigned char*>(&all), sizeof all, 0xff);
+    ::sched_setaffinity(0, sizeof all, &all);
+}
 
 bool tcp_port_answers(uint16_t port) {
     sockaddr_in four{};

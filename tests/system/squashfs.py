@@ -222,9 +222,12 @@ class Damaged(SquashfsTest):
 
     def test_an_image_cut_while_it_is_served_gives_input_output_errors(self):
         image = self.image(BASE)
-        script = "stat $0/usr/lib/a.so >/dev/null && truncate -s 5000 $1 && cat $0/usr/lib/a.so; echo $?"
-        result = self.serve(image, "sh", "-c", script, self.path("mnt"), image)
+        script = "stat $0/usr/lib/a.so >/dev/null && truncate -s 5000 $1 && cat $0/usr/lib/a.so >$2; echo $?"
+        result = self.serve(image, "sh", "-c", script, self.path("mnt"), image, self.path("got"))
         self.assertEqual(result.stdout, "1\n")
+        with open(self.path("got"), "rb") as got:  # noise lies in the image as it is: what is there still can be read
+            data = got.read()
+        self.assertTrue(len(data) < 5000 and NOISE.startswith(data), len(data))
         self.assertIn("Input/output error", result.stderr)
         self.assertIn("became shorter while it was read", result.stderr)
 

@@ -12,6 +12,7 @@ struct ProcessFacts {
     char state = '?';  ///< 'R', 'S', 'Z', ...
     int parent = 0;
     std::string start_time;  ///< ticks since boot: with the pid, no other process's
+    int processor = -1;      ///< that it ran on last; -1: not told
 };
 
 /// Read /proc/PID/stat; std::nullopt when there is no such process, or it is hidden from us.

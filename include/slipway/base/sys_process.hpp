@@ -52,6 +52,11 @@ void close_all_but(const std::vector<int>& kept);
 /// Put /dev/null in place of the standard descriptors from `first` to `last`.
 void null_standard_descriptors(int first, int last);
 
+/// Bind this thread to one processor. False where it may not run there.
+bool run_on_processor(int processor);
+/// Let this thread run wherever its control group may.
+void run_on_all_processors();
+
 /// True when something on this host listens on the TCP port, over IPv4 or IPv6.
 bool tcp_port_answers(uint16_t port);
 

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <system_error>
 
+#include "slipway/base/sys_process.hpp"
+
 namespace slipway::image::squashfs {
 namespace {
 
@@ -148,6 +150,7 @@ void ReadAhead::submit(Job job) {
 }
 
 void ReadAhead::work() {
+    sys::run_on_all_processors();  // the thread that began this one may follow its client
     while (true) {
         Job job;
         {

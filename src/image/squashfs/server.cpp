@@ -10,11 +10,11 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <climits>
 #include <cstring>
 #include <system_error>
 #include <thread>
 
+#include "answering.hpp"
 #include "listing.hpp"
 #include "read_ahead.hpp"
 #include "served_tree.hpp"
@@ -31,8 +31,7 @@ using squashfs::kForever;
 using squashfs::Piece;
 
 constexpr size_t kLargestReply = 1u << 20;
-constexpr unsigned kRequestsOfAStart = 64;  // that come one after another
-constexpr unsigned kListedByAWalk = 4;      // directories; a start lists one or two
+constexpr unsigned kListedByAWalk = 4;  // directories; a start lists one or two
 const uint8_t kZeros[kLargestReply] = {};
 
 /// What the handlers work with.
@@ -275,23 +274,6 @@ fuse_lowlevel_ops operations() {
     return ops;
 }
 
-/// One thread's loop, to the end or for `most` requests. libfuse's own loop of threads cancels
-/// them, which C++ code does not survive well; when the device ends every reader of it gets ENODEV,
-/// so these need no cancelling.
-void serve_requests(fuse_session* session, std::atomic<int>& failure, unsigned most = UINT_MAX) {
-    fuse_buf buffer = {};
-    for (unsigned i = 0; i < most && !fuse_session_exited(session); ++i) {
-        const int got = fuse_session_receive_buf(session, &buffer);
-        if (got == -EINTR || got == -EAGAIN) continue;
-        if (got <= 0) {
-            if (got < 0 && got != -ENODEV) failure = -got;
-            break;
-        }
-        fuse_session_process_buf(session, &buffer);
-    }
-    std::free(buffer.mem);
-}
-
 struct SessionCloser {
     void operator()(fuse_session* session) const { fuse_session_destroy(session); }
 };
@@ -359,18 +341,8 @@ SquashfsServer::Impl::Impl(SquashfsServerOptions options)
 }
 
 int SquashfsServer::Impl::serve() {
-    std::atomic<int> failure{0};
-    std::vector<std::thread> threads;
-    // Several threads would hand the requests of a start around between the processors.
-    serve_requests(session_.get(), failure, kRequestsOfAStart);
-    try {
-        for (unsigned i = 1; i < std::max(1u, options_.threads); ++i)
-            threads.emplace_back([&] { serve_requests(session_.get(), failure); });
-    } catch (const std::system_error&) {  // the user's limit: fewer, or this one alone
-    }
-    serve_requests(session_.get(), failure);
+    const int failure = squashfs::Answering(session_.get(), std::max(1u, options_.threads)).run();
     stop_ = true;
-    for (std::thread& thread : threads) thread.join();
     return failure;
 }
 

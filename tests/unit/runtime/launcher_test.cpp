@@ -84,6 +84,11 @@ TEST_CASE("a process's name may hold anything") {
     CHECK(facts->state == 'S');
     CHECK(facts->parent == 3);
     CHECK(facts->start_time == "4242");
+    CHECK(facts->processor == -1);
+    const auto whole = slipway::parse_process_stat(
+        "7 (a) S 1 7 7 0 -1 0 0 0 0 0 1 2 3 4 20 0 1 0 999 23 24 25 26 27 28 29 30 31 32 33 34 35 "
+        "36 37 17 11 0 0");
+    CHECK(whole->processor == 11);
     CHECK_FALSE(slipway::parse_process_stat("7 (cut) S 3").has_value());
     CHECK_FALSE(slipway::parse_process_stat("").has_value());
 }

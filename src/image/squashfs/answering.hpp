@@ -1,0 +1,46 @@
+// The threads that answer a FUSE server's requests: as many as there is work for.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+struct fuse_session;
+
+namespace slipway::image::squashfs {
+
+class Follower;
+
+/// One thread answers as long as requests come one after another, as those of a program's start and
+/// of a walk do: several would hand them around between the processors, and each time one has to be
+/// woken. Requests that wait already when others are answered bring a further thread, up to `most`;
+/// when none has waited for some time, threads rest again.
+class Answering {
+ public:
+    Answering(fuse_session* session, unsigned most) : session_(session), most_(most) {}
+    /// Returns when the file system is gone: 0, or the errno of the device's failure.
+    int run();
+
+ private:
+    void answer_requests();
+    /// Look at what waits. True: go on; false at the end.
+    bool adapt(Follower& follower, uint32_t client);
+    void add_thread();
+    bool rest(std::unique_lock<std::mutex>& lock);
+
+    fuse_session* const session_;
+    const unsigned most_;
+    std::atomic<int> failure_{0};
+    std::atomic<unsigned> busy_{0}, calm_{0};  ///< requests in a row with another waiting, without
+    std::mutex mutex_;
+    std::condition_variable wanted_;
+    std::atomic<unsigned> active_{1};  ///< threads that answer
+    unsigned resting_ = 0;             ///< threads that could
+    unsigned called_ = 0;              ///< resting ones that have been called
+    bool ended_ = false;
+    std::vector<std::thread> threads_;
+};
+
+}  // namespace slipway::image::squashfs
