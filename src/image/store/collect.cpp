@@ -147,6 +147,7 @@ void sweep_unfinished(const std::string& directory) {
 }  // namespace
 
 Store::Use::~Use() {
+    elsewhere.reset();
     if (!lock) return;
     lock.reset();
     keep_store_within_limit(directory, began);
