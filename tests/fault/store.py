@@ -287,6 +287,55 @@ class Store(SlipwayTest):
         result = self.slipway("convert", f"oci:{self.layouts[1]}", "store:y", env={"SLIPWAY_STORE_LIMIT": "much"})
         self.assertIn('"much" is no size', self.assert_succeeds(result).stderr)
 
+    # --- deletion while images are started ---
+
+    def store_root(self):
+        from small_root import make_root
+        make_root(self.path("root"))
+        self.assert_succeeds(self.slipway("convert", "root", "store:x"))
+
+    def test_a_squashfs_that_is_being_started_from_is_not_deleted(self):
+        """Between finding the file and opening it to serve it, at the places where a start is longest."""
+        self.store_root()
+        self.assert_succeeds(self.slipway("run", "x", "--", "true"))
+        squashfs = self.slipway("images", "--json").json()[0]["squashfs"]
+        for place in ("container.user-namespace", "container.server-started", "container.assembled"):
+            start = subprocess.Popen([program(), "run", "x", "--", "cat", "/etc/image"], stdout=subprocess.PIPE, text=True,
+                                     env=dict(self.env, SLIPWAY_FAULT=place + ":stop"), stderr=subprocess.PIPE)
+            os.waitid(os.P_PID, start.pid, os.WSTOPPED | os.WNOWAIT)
+            report = self.assert_succeeds(self.slipway("gc", "--keep", "1k", "--json")).json()
+            self.assertNotIn("squashfs", [item["kind"] for item in report["deleted"]], place)
+            self.assertTrue(os.path.exists(squashfs), place)
+            start.send_signal(signal.SIGCONT)
+            out, error = start.communicate(timeout=30)
+            self.assertEqual((start.returncode, out), (0, "small root\n"), f"{place}: {error}")
+        self.check_leaks()  # the last server has let go of the file
+        report = self.assert_succeeds(self.slipway("gc", "--keep", "1k", "--json")).json()
+        self.assertIn("squashfs", [item["kind"] for item in report["deleted"]])
+        self.assertFalse(os.path.exists(squashfs))
+
+    def test_fifty_starts_while_everything_is_deleted(self):
+        """Whoever finds the squashfs gone makes it again; nobody fails for it."""
+        self.store_root()
+        script = 'while [ ! -e "$1" ]; do "$2" gc --keep 1k >/dev/null 2>&1 && : $((n += 1)); done; echo $n'
+        deleters = [subprocess.Popen(["sh", "-c", script, "sh", self.path("stop"), program()], env=self.env, text=True,
+                                     stdout=subprocess.PIPE) for _ in range(2)]
+        try:
+            made = 0
+            for _ in range(25):
+                starts = [subprocess.Popen([program(), "run", "x", "--", "cat", "/etc/image"], stdout=subprocess.PIPE, text=True,
+                                           env=dict(self.env, SLIPWAY_STORE_LIMIT="1K"), stderr=subprocess.PIPE) for _ in range(2)]
+                for start in starts:
+                    out, error = start.communicate(timeout=100)
+                    self.assertEqual((start.returncode, out), (0, "small root\n"), error)
+                    made += "making a squashfs" in error
+        finally:
+            self.write("stop", "")
+            deleted = [int(deleter.communicate(timeout=60)[0] or 0) for deleter in deleters]
+        self.assertGreater(min(deleted), 5, "hardly anything was deleted")
+        self.assertGreater(made, 3, "no start had to make its image again")
+        self.assertEqual(self.check_store("after fifty starts"), ["x:latest"])
+
 
 if __name__ == "__main__":
     main()

@@ -3,6 +3,7 @@
 
 #include <sys/stat.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -55,6 +56,8 @@ struct RunnableImage {
     Digest seal;                ///< whose signature was verified: all reading is checked against it
     ImageConfig config;         ///< empty when the image has none
     std::string identity;  ///< device and inode; of a file also size and mtime: changes with it
+    /// Of a file that the store keeps: while it is open, nobody deletes the file.
+    std::shared_ptr<const UniqueFd> hold;
 };
 /// The identity of an open image, to compare with RunnableImage::identity.
 std::string identity_of(const struct stat& status);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -116,6 +117,7 @@ struct RunPlan {
     std::string session_key;               ///< "" = none
     std::string session_name;              ///< of --session; "" = the launcher's
     std::string image_identity;            ///< the image file or directory, in its state
+    std::shared_ptr<const UniqueFd> image_hold;  ///< keeps the store from deleting the image
     uint64_t linger_ms = 0;                ///< how long the session outlives its last member
     std::vector<StageStep> stages;         ///< before the mounts
     std::vector<MountStep> mounts;         ///< in order; the first gives the root
