@@ -73,7 +73,7 @@ RunPlan plan(const RunOptions& options) {
     const image::ImageRef ref = image::parse_image_ref(options.image);
     const auto keys = keys_of(options);
     image::RunnableImage image = image::make_runnable(ref, options.store, keys ? &*keys : nullptr);
-    const Digest seal = enforce_site_policy(ref.kind, image, spec);
+    const Digest seal = enforce_site_policy(image, spec);
     if (!seal.empty() && image.seal.empty()) image = reread_against(seal, image);
     if (options.site_mounts && image.kind != image::RunnableImage::Kind::host) {
         auto binds = read_site_mounts();

@@ -277,7 +277,7 @@ OciImage open_layered(const ImageRef& ref, const Store& store) {
         case RefKind::oci_archive:
             return open_oci_archive(ref.path, ref.name);
         case RefKind::archive:
-            return open_archive(ref.path, ref.name);
+            return open_archive(ref.path, ref.name).image;
         case RefKind::tar:
             return open_plain_tar(ref.path);
         case RefKind::stored:

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "layer/tree_source.hpp"
+#include "oci/archive_blobs.hpp"
 #include "oci/model.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/file.hpp"
@@ -123,6 +124,7 @@ std::string identity_of(const struct stat& status) {
 RunnableImage make_runnable(const ImageRef& ref, const std::string& store_directory,
                             const TrustedKeys* trusted) {
     RunnableImage runnable;
+    runnable.format = ref.kind;
     if (trusted != nullptr && ref.kind != RefKind::squashfs) throw not_verifiable(ref);
     switch (ref.kind) {
         case RefKind::host:
@@ -149,7 +151,13 @@ RunnableImage make_runnable(const ImageRef& ref, const std::string& store_direct
         default: {
             if (ref.kind != RefKind::stored && ref.kind != RefKind::oci_layout) need_full_program();
             const Store store = Store::open(store_directory);
-            OciImage image = open_layered(ref, store);
+            ArchiveImage opened{ref.kind, {}};
+            if (ref.kind == RefKind::archive)
+                opened = open_archive(ref.path, ref.name);
+            else
+                opened.image = open_layered(ref, store);
+            const OciImage& image = opened.image;
+            runnable.format = opened.kind;
             runnable.kind = RunnableImage::Kind::squashfs;
             KeptSquashfs kept = squashfs_of(image, ref, store);
             runnable.path = std::move(kept.path);

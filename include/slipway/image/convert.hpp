@@ -51,6 +51,8 @@ SquashfsFile open_squashfs_file(const ImageRef& ref, const TrustedKeys* trusted 
 /// What the runtime mounts.
 struct RunnableImage {
     enum class Kind { host, directory, squashfs } kind = Kind::directory;
+    /// What it was made of; of a tar file what its members say, never RefKind::archive.
+    RefKind format = RefKind::directory;
     std::string path;           ///< absolute
     uint64_t offset_bytes = 0;  ///< of a squashfs inside a SIF file
     Digest seal;                ///< whose signature was verified: all reading is checked against it
