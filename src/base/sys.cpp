@@ -27,6 +27,7 @@
 
 #include "slipway/base/error.hpp"
 #include "slipway/base/fault.hpp"
+#include "slipway/base/full_program.hpp"
 
 namespace slipway::sys {
 namespace {
@@ -339,10 +340,12 @@ void removexattr_nofollow(const std::string& path, const std::string& name) {
 }
 
 void unshare(int flags) {
+    forbid_full_program();
     if (::unshare(flags) != 0) throw SysError("cannot make namespaces", "unshare");
 }
 
 void setns(int fd, int flags, const std::string& subject) {
+    forbid_full_program();
     if (::setns(fd, flags) != 0) throw SysError(cannot("enter the namespace of", subject), "setns");
 }
 
