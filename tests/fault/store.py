@@ -195,23 +195,38 @@ class Store(SlipwayTest):
         self.assertEqual(holder.wait(30), 0)
         self.assert_succeeds(self.slipway("gc"))
 
-    def test_a_file_system_without_locks(self):
-        """flock(2) answers ENOLCK, as on NFS without a lock service: said, with a remedy, and nothing waits."""
+    def without_locks(self, number, *command):
+        """Run a command whose flock(2) fails with an errno, by a seccomp filter: the kernel's own answer, whatever lies below."""
         def refuse_flock():
-            number = {"x86_64": 73, "aarch64": 32}[os.uname().machine]
+            call = {"x86_64": 73, "aarch64": 32}[os.uname().machine]
             code = b"".join(struct.pack("HBBI", *line) for line in (
-                (0x20, 0, 0, 0), (0x15, 0, 1, number), (0x06, 0, 0, 0x00050000 | errno.ENOLCK), (0x06, 0, 0, 0x7fff0000)))
+                (0x20, 0, 0, 0), (0x15, 0, 1, call), (0x06, 0, 0, 0x00050000 | number), (0x06, 0, 0, 0x7fff0000)))
             buffer = ctypes.create_string_buffer(code, len(code))
             filters = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", len(code) // 8, ctypes.addressof(buffer)), 16)
             libc = ctypes.CDLL(None, use_errno=True)
             if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, filters, 0, 0):
                 os._exit(99)
-        result = subprocess.run([program(), "convert", f"oci:{self.layouts[0]}", "store:x"], env=self.env, capture_output=True,
-                                text=True, preexec_fn=refuse_flock, timeout=20)
-        self.assertEqual(result.returncode, 125, result.stderr)
-        for text in ("No locks available", "has no locks, or its lock service is down", "try: put the store on a file system"):
-            self.assertIn(text, result.stderr)
-        self.assertEqual(self.check_after_kill("no locks"), [])
+        return subprocess.run([program(), *command], env=self.env, capture_output=True, text=True, preexec_fn=refuse_flock, timeout=20)
+
+    def test_a_file_system_without_locks(self):
+        """As NFS without a lock service, or old network file systems: what needs a lock says so at once, with a remedy, and
+        changes nothing; what only reads works."""
+        self.store_root()
+        self.assert_succeeds(self.slipway("run", "x", "--", "true"))
+        self.write("context/Dockerfile", "FROM x\nENV A=1\n")
+        before = self.check_after_kill("before")
+        for number, words in ((errno.ENOLCK, "No locks available"), (errno.ENOSYS, "Function not implemented"),
+                              (errno.EOPNOTSUPP, "Operation not supported")):
+            for command in (("convert", f"oci:{self.layouts[0]}", "store:y"), ("gc",), ("rmi", "x"),
+                            ("build", "-t", "built", self.path("context"))):
+                result = self.without_locks(number, *command)
+                self.assertEqual(result.returncode, 125, f"{command}: {result.stderr}")
+                for text in (words, "has no locks, or its lock service is down", "try: put the store on a file system"):
+                    self.assertIn(text, result.stderr, command)
+                self.assertEqual(self.check_after_kill(f"{command} without locks"), before)
+            for command in (("images",), ("inspect", "x"), ("run", "x", "--", "cat", "/etc/image"), ("convert", "x", self.path(f"out{number}.sqfs"))):
+                result = self.without_locks(number, *command)
+                self.assertEqual(result.returncode, 0, f"{command}: {result.stderr}")
 
     def test_a_full_disk(self):
         """At every size of the disk: no half image, what is missing is said, and with room again it works."""

@@ -113,15 +113,16 @@ struct StageStep {
 struct RunPlan {
     uint32_t uid_inside = 0, gid_inside = 0;
     uint32_t uid_outside = 0, gid_outside = 0;
-    std::vector<std::string> namespaces;         ///< "user", "mount"
-    std::string session_key;                     ///< "" = none
-    std::string session_name;                    ///< of --session; "" = the launcher's
-    std::string image_identity;                  ///< the image file or directory, in its state
-    std::shared_ptr<const UniqueFd> image_hold;  ///< keeps the store from deleting the image
-    uint64_t linger_ms = 0;                      ///< how long the session outlives its last member
-    std::vector<StageStep> stages;               ///< before the mounts
-    std::vector<MountStep> mounts;               ///< in order; the first gives the root
-    std::vector<std::string> environment;        ///< "K=V", sorted
+    std::vector<std::string> namespaces;  ///< "user", "mount"
+    std::string session_key;              ///< "" = none
+    std::string session_name;             ///< of --session; "" = the launcher's
+    std::string image_identity;           ///< the image file or directory, in its state
+    /// Keeps the store from deleting the image.
+    std::shared_ptr<const UniqueFd> image_hold;
+    uint64_t linger_ms = 0;                ///< how long the session outlives its last member
+    std::vector<StageStep> stages;         ///< before the mounts
+    std::vector<MountStep> mounts;         ///< in order; the first gives the root
+    std::vector<std::string> environment;  ///< "K=V", sorted
     std::string working_directory;
     bool export_directory = false;  ///< PWD is set to it, links resolved
     bool fake_root_calls = false;   ///< the seccomp filter of root emulation
