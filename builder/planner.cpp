@@ -1,15 +1,16 @@
-// Decides a whole build: stages -> steps with their keys.
+// Decides a whole build: stages -> steps with their keys. Which stages: stage_graph.cpp.
 // Must not: do anything, or learn about the world but by the questions in PlanFacts.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
+#include <utility>
 
 #include "mount_option.hpp"
 #include "plan.hpp"
 #include "slipway/base/digest.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/path.hpp"
+#include "stage_graph.hpp"
 #include "stage_state.hpp"
 #include "text.hpp"
 
@@ -20,15 +21,17 @@ namespace {
 class Planner {
  public:
     Planner(const Recipe& recipe, const PlanRequest& request, const PlanFacts& facts)
-        : recipe_(recipe), request_(request), facts_(facts) {}
+        : recipe_(recipe),
+          request_(request),
+          facts_(facts),
+          stages_(recipe, request),
+          globals_(stages_.take_globals()) {}
 
     BuildPlan run() {
         plan_.warnings = recipe_.warnings;
         plan_.source_date_epoch = request_.source_date_epoch;
-        read_globals();
-        resolve_bases();
-        const size_t target = find_target();
-        for (const size_t stage : needed_stages(target)) plan_stage(recipe_.stages[stage]);
+        const size_t target = stages_.target();
+        for (const size_t stage : stages_.needed(target)) plan_stage(recipe_.stages[stage]);
         plan_.target = *results_.at(target);
         for (const std::string& bundle : request_.preload) plan_preload(bundle);
         warn_of_unused_arguments();
@@ -36,143 +39,7 @@ class Planner {
     }
 
  private:
-    /// Where a stage begins: an image, or the result of an earlier stage.
-    struct Origin {
-        std::optional<size_t> stage;
-        std::string image;
-    };
-
-    void read_globals() {
-        globals_.build_args = request_.build_args;
-        globals_.globals = platform_arguments(request_.platform, request_.target);
-        for (auto& [name, value] : globals_.globals)
-            if (const auto given = globals_.build_args.find(name);
-                given != globals_.build_args.end()) {
-                value = given->second;
-                globals_.used.insert(name);
-            }
-        for (const Instruction& instruction : recipe_.global_args) {
-            try {
-                for (const auto& [name, fallback] : std::get<Arg>(instruction.value).definitions)
-                    define_global(name, fallback);
-            } catch (const Error& error) {
-                throw placed(error, instruction.place);
-            }
-        }
-    }
-
-    void define_global(const std::string& name, const std::optional<std::string>& fallback) {
-        const auto given = globals_.build_args.find(name);
-        if (given != globals_.build_args.end()) {
-            globals_.globals[name] = given->second;
-            globals_.used.insert(name);
-        } else if (fallback) {
-            globals_.globals[name] = expand_global(*fallback);
-        }
-    }
-
-    std::string expand_global(const std::string& text) const {
-        ExpandOptions options;
-        options.escape = recipe_.escape;
-        return expand(text, globals_.globals, options).text;
-    }
-
-    std::optional<size_t> find_stage(const std::string& name, size_t before) const {
-        for (size_t i = 0; i < before; ++i)
-            if (recipe_.stages[i].from.stage_name == to_lower(name)) return i;
-        return std::nullopt;
-    }
-
-    void resolve_bases() {
-        for (const Stage& stage : recipe_.stages) {
-            Origin origin;
-            try {
-                const std::string base = expand_global(stage.from.base);
-                if (base.empty())
-                    throw Error(ErrorKind::invalid_recipe,
-                                fmt::format("the base image {} expands to nothing",
-                                            slipway::quoted(stage.from.base)))
-                        .hint("give its ARG a default, or pass --build-arg");
-                require_own_platform(expand_global(stage.from.platform));
-                origin.stage = find_stage(base, stage.index);
-                origin.image = base == "scratch" ? "" : base;
-            } catch (const Error& error) {
-                throw placed(error, stage.place);
-            }
-            origins_.push_back(origin);
-        }
-    }
-
-    void require_own_platform(const std::string& platform) const {
-        if (platform.empty() || platform == request_.platform ||
-            platform == split(request_.platform, '/')[0])
-            return;
-        throw Error(
-            ErrorKind::unsupported,
-            fmt::format("--platform={}: this machine builds {} only", platform, request_.platform))
-            .hint("build on a machine of that kind");
-    }
-
-    size_t find_target() const {
-        const std::string& name = request_.target;
-        const size_t count = recipe_.stages.size();
-        if (name.empty()) return count - 1;
-        if (const auto stage = find_stage(name, count)) return *stage;
-        if (name.size() < 5 && name.find_first_not_of("0123456789") == std::string::npos &&
-            std::stoul(name) < count)
-            return std::stoul(name);
-        std::vector<std::string> names;
-        for (const Stage& stage : recipe_.stages)
-            if (!stage.from.stage_name.empty()) names.push_back(stage.from.stage_name);
-        Error error(ErrorKind::not_found,
-                    fmt::format("{} has no stage {}", recipe_.subject, slipway::quoted(name)));
-        if (!names.empty()) error.hint("its stages are: " + join(names, ", "));
-        throw error;
-    }
-
-    /// The stage that `--from=NAME` means, if it is one.
-    std::optional<size_t> stage_of(const std::string& from, size_t before) const {
-        if (const auto stage = find_stage(from, before)) return stage;
-        const bool number = !from.empty() && from.size() < 5 &&
-                            from.find_first_not_of("0123456789") == std::string::npos;
-        if (number && std::stoul(from) < before) return std::stoul(from);
-        return std::nullopt;
-    }
-
-    std::vector<size_t> needed_stages(size_t target) const {
-        std::set<size_t> needed, open = {target};
-        while (!open.empty()) {
-            const size_t stage = *open.begin();
-            open.erase(open.begin());
-            if (!needed.insert(stage).second) continue;
-            if (origins_[stage].stage) open.insert(*origins_[stage].stage);
-            for (const Instruction& instruction : recipe_.stages[stage].instructions)
-                for (const std::string& from : sources_of(instruction))
-                    if (const auto source = stage_of(from, stage)) open.insert(*source);
-        }
-        return {needed.begin(), needed.end()};
-    }
-
-    /// What an instruction names with from=.
-    static std::vector<std::string> sources_of(const Instruction& instruction) {
-        std::vector<std::string> sources;
-        if (const auto* copy = std::get_if<Copy>(&instruction.value)) sources.push_back(copy->from);
-        if (const auto* run = std::get_if<Run>(&instruction.value))
-            for (const std::string& mount : run->mounts)
-                for (const std::string& field : split(mount, ','))
-                    if (starts_with(field, "from=")) sources.push_back(field.substr(5));
-        return sources;
-    }
-
     // --- steps ---
-
-    Error placed(const Error& error, Place place) const {
-        if (error.message().find(", line ") != std::string::npos) return error;
-        Error result = recipe_error(recipe_.subject, place, error.message(), error.kind());
-        for (const std::string& note : error.notes()) result.note(note);
-        if (!error.hint().empty()) result.hint(error.hint());
-        return result;
-    }
 
     size_t add_step(Step step) {
         step.id = plan_.steps.size();
@@ -208,14 +75,15 @@ class Planner {
     void plan_stage(const Stage& stage) {
         stage_ = &stage;
         try {
-            const Origin& origin = origins_[stage.index];
+            const StageOrigin& origin = stages_.origin(stage.index);
             last_ = origin.stage ? *results_.at(*origin.stage)
                                  : base_step(origin.image, stage.place, stage.index);
         } catch (const Error& error) {
-            throw placed(error, stage.place);
+            throw placed(error, recipe_, stage.place);
         }
         StageState state(plan_.steps[last_].config, recipe_.escape, globals_);
-        if (const auto& from = origins_[stage.index].stage) state.inherit(arguments_.at(*from));
+        if (const auto& from = stages_.origin(stage.index).stage)
+            state.inherit(arguments_.at(*from));
         const auto triggers = std::exchange(state.config.on_build, {});
         for (const std::string& trigger : triggers)
             plan_instruction(read_trigger(trigger, stage.from.base, stage.place), state);
@@ -242,7 +110,7 @@ class Planner {
                 if (std::holds_alternative<Workdir>(instruction.value)) plan_workdir(state, step);
             }
         } catch (const Error& error) {
-            throw placed(error, instruction.place);
+            throw placed(error, recipe_, instruction.place);
         }
         step.config = state.config;
         last_ = add_step(std::move(step));
@@ -359,7 +227,7 @@ class Planner {
 
     /// The step whose result `--from=NAME` means: a stage, or an image.
     size_t source_step(const std::string& from, const Step& step) {
-        if (const auto stage = stage_of(from, stage_->index)) return *results_.at(*stage);
+        if (const auto stage = stages_.find(from, stage_->index)) return *results_.at(*stage);
         for (const Stage& later : recipe_.stages)
             if (later.index >= stage_->index && later.from.stage_name == to_lower(from))
                 throw Error(ErrorKind::invalid_recipe,
@@ -472,10 +340,10 @@ class Planner {
     const Recipe& recipe_;
     const PlanRequest& request_;
     const PlanFacts& facts_;
+    StageGraph stages_;
     BuildPlan plan_;
     GlobalVariables globals_;
-    std::vector<Origin> origins_;                      ///< by stage
-    std::map<size_t, std::optional<size_t>> results_;  ///< stage -> its last step
+    std::map<size_t, std::optional<size_t>> results_;    ///< stage -> its last step
     std::map<size_t, StageState::Arguments> arguments_;  ///< stage -> its arguments at its end
     std::map<std::string, size_t> bases_;
     const Stage* stage_ = nullptr;

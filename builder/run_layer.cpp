@@ -108,13 +108,13 @@ std::optional<image::Layer> take_upper(image::Store& store, const ImageTree& bel
 }  // namespace
 
 void require_run_support(const image::Store& store) {
-    const TempDir place = store.temporary_directory();
+    const TempDir place = store.overlay_directory();
     runtime::require_step_support(place.path());
 }
 
 RunOutcome run_command_layer(image::Store& store, const ImageTree& below, const RunAction& action,
                              const MountSources& sources, const LayerTimes& times) {
-    const TempDir place = store.temporary_directory();
+    const TempDir place = store.overlay_directory();
     const auto directory = [&](const char* name) {
         const std::string path = join_path(place.path(), name);
         sys::mkdirat(AT_FDCWD, path, 0755);

@@ -15,7 +15,7 @@ apt_build=(g++ python3 cmake ninja-build ccache pkg-config patchelf file
     libssl-dev nettle-dev libseccomp-dev libfuse3-dev libsquashfuse-dev libsquashfs-dev libisal-dev libcurl4-openssl-dev
     libdnnl-dev libopenmpi-dev openmpi-bin libmpich-dev mpich)
 apt_run=(mmdebstrap debian-archive-keyring ca-certificates openmpi-bin mpich libcurl4 libisal2 libsqlite3-0)
-apt_test=(catch2 python3 squashfs-tools umoci mmdebstrap attr procps util-linux git busybox
+apt_test=(bindfs catch2 python3 squashfs-tools umoci mmdebstrap attr procps util-linux git busybox
     docker-registry skopeo apache2-utils openssl munge slurmctld slurmd slurm-client charliecloud patchelf
     man-db groff-base mandoc apparmor rpm libsqlite3-0 zip)
 apt_bench=(bubblewrap charliecloud squashfuse umoci squashfs-tools zstd python3 mmdebstrap patchelf util-linux)
@@ -25,7 +25,7 @@ dnf_build=(gcc-c++ python3 cmake ninja-build ccache pkgconf-pkg-config patchelf 
     openssl-devel libseccomp-devel fuse3-devel squashfuse-devel squashfs-tools-ng-devel isa-l-devel libcurl-devel
     onednn-devel openmpi-devel mpich-devel)
 dnf_run=(mmdebstrap debian-keyring ca-certificates openmpi mpich libcurl isa-l sqlite-libs)
-dnf_test=(catch-devel python3 squashfs-tools umoci mmdebstrap attr procps-ng util-linux git-core busybox
+dnf_test=(bindfs catch-devel python3 squashfs-tools umoci mmdebstrap attr procps-ng util-linux git-core busybox
     docker-distribution skopeo httpd-tools openssl munge slurm slurm-slurmctld slurm-slurmd charliecloud patchelf
     man-db groff-base mandoc apparmor-parser rpm-build sqlite-libs zip)
 dnf_bench=(bubblewrap charliecloud squashfuse umoci squashfs-tools zstd python3 mmdebstrap patchelf util-linux)

@@ -238,6 +238,7 @@ void keep_freed_blocks() {
     for (const auto& device : service.devices) kept.push_back(device.fd.get());
     for (const auto& file : service.files) kept.push_back(file.image.get());
     if (service.lock) kept.push_back(service.lock.get());
+    if (service.plan.image_hold) kept.push_back(service.plan.image_hold->get());
     become_background("slipway-fuse", kept);
     keep_freed_blocks();
     bool good = false;

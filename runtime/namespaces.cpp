@@ -8,6 +8,7 @@
 
 #include <cerrno>
 
+#include "slipway/base/full_program.hpp"
 #include "slipway/base/sys.hpp"
 
 namespace slipway::runtime {
@@ -34,6 +35,7 @@ const NamespaceKind& namespace_kind(const std::string& name) {
 }
 
 void enter_user_namespace(int more_flags, const Identity& identity) {
+    forbid_full_program();
     if (::unshare(CLONE_NEWUSER | more_flags) != 0) throw namespace_refusal(errno, "unshare");
     try {
         write_map("/proc/self/setgroups", "deny");

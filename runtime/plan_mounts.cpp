@@ -110,6 +110,7 @@ MountStep data_step(const BindSpec& data, const FileFacts& file) {
     step.kind = Kind::data_squashfs;
     step.recursive = false;
     step.identity = file.identity;
+    step.seal = file.seal;
     return step;
 }
 

@@ -52,13 +52,14 @@ std::string format_name(image::RefKind kind) {
             return "oci-archive";
         case image::RefKind::docker_archive:
             return "docker-archive";
-        case image::RefKind::archive:
         case image::RefKind::tar:
             return "tar";
         case image::RefKind::registry:
             return "docker";
         case image::RefKind::stored:
             return "stored";
+        case image::RefKind::archive:
+            break;  // make_runnable has found out which kind it is
     }
     return "?";
 }
@@ -232,8 +233,7 @@ void look_at_seal(const image::RunnableImage& image, ImageFacts& facts) {
 
 }  // namespace
 
-Digest enforce_site_policy(image::RefKind format, const image::RunnableImage& image,
-                           const RunSpec& spec) {
+Digest enforce_site_policy(const image::RunnableImage& image, const RunSpec& spec) {
     if (image.kind == image::RunnableImage::Kind::host) return {};
     const auto policy = load_policy();
     if (!policy) return {};
@@ -245,7 +245,7 @@ Digest enforce_site_policy(image::RefKind format, const image::RunnableImage& im
                                 slipway::quoted(image.path)))
             .hint("try again");
     ImageFacts facts;
-    facts.format = format;
+    facts.format = image.format;
     facts.path = sys::readlinkat(AT_FDCWD, fmt::format("/proc/self/fd/{}", fd.get()));
     facts.owner = status.st_uid;
     facts.own = status.st_uid == ::geteuid();

@@ -50,7 +50,6 @@ void check_policy(const Policy& policy, const ImageFacts& image, const RunSpec& 
 /// Returns the seal that a required signature is of, empty where none is required: the image must
 /// be read against it. Throws: Error(host_forbids); Error(conflict) when the image changed since it
 /// was found, or is not the one that was verified at the user's wish.
-Digest enforce_site_policy(image::RefKind format, const image::RunnableImage& image,
-                           const RunSpec& spec);
+Digest enforce_site_policy(const image::RunnableImage& image, const RunSpec& spec);
 
 }  // namespace slipway::runtime

@@ -2,6 +2,10 @@
 // Must not: decide (run_plan.cpp does) or mount (container.cpp does).
 #include "slipway/runtime/run.hpp"
 
+#include <fcntl.h>
+
+#include <optional>
+
 #include "execute.hpp"
 #include "host_facts.hpp"
 #include "policy.hpp"
@@ -18,12 +22,27 @@ namespace slipway::runtime {
 
 namespace {
 
-image::RunnableImage find_image(const image::ImageRef& ref, const RunOptions& options) {
-    if (!options.verify) return image::make_runnable(ref, options.store);
-    const auto keys =
-        trusted_keys(*options.verify == "auto" ? std::vector<std::string>{}
-                                               : std::vector<std::string>{*options.verify});
-    return image::make_runnable(ref, options.store, &keys);
+/// The keys that --verify goes by, if it was asked for.
+std::optional<image::TrustedKeys> keys_of(const RunOptions& options) {
+    if (!options.verify) return std::nullopt;
+    return trusted_keys(*options.verify == "auto" ? std::vector<std::string>{}
+                                                  : std::vector<std::string>{*options.verify});
+}
+
+/// Every data pack must be signed as the image must: what is read of it is checked against its
+/// seal. What is no file is told by the plan.
+void verify_packs(const RunSpec& spec, const image::TrustedKeys& keys, HostFacts& facts) {
+    for (const auto& pack : spec.mounts.data) {
+        const auto file = facts.files.find(pack.source);
+        if (file == facts.files.end() || !file->second.regular) continue;
+        try {
+            const UniqueFd fd = sys::open(pack.source, O_RDONLY | O_NONBLOCK);
+            file->second.seal = image::verify_seal(fd.get(), pack.source, keys).digest.text();
+        } catch (Error& error) {
+            error.note("requested by: " + pack.origin + ", and --verify");
+            throw;
+        }
+    }
 }
 
 /// The site wants the image verified, the user did not ask for it: its configuration was read as it
@@ -52,8 +71,9 @@ void look_at_packs(const RunSpec& spec) {
 RunPlan plan(const RunOptions& options) {
     RunSpec spec = make_run_spec(options);
     const image::ImageRef ref = image::parse_image_ref(options.image);
-    image::RunnableImage image = find_image(ref, options);
-    const Digest seal = enforce_site_policy(ref.kind, image, spec);
+    const auto keys = keys_of(options);
+    image::RunnableImage image = image::make_runnable(ref, options.store, keys ? &*keys : nullptr);
+    const Digest seal = enforce_site_policy(image, spec);
     if (!seal.empty() && image.seal.empty()) image = reread_against(seal, image);
     if (options.site_mounts && image.kind != image::RunnableImage::Kind::host) {
         auto binds = read_site_mounts();
@@ -61,6 +81,7 @@ RunPlan plan(const RunOptions& options) {
     }
     look_at_packs(spec);
     HostFacts facts = probe_host(spec);
+    if (keys) verify_packs(spec, *keys, facts);
     if (spec.mounts.stage && image.kind == image::RunnableImage::Kind::squashfs)
         if (const auto file = probe_file(image.path)) facts.files.emplace(image.path, *file);
     ImageAccounts accounts;

@@ -100,6 +100,7 @@ RunPlan plan_run(const RunSpec& spec, const HostFacts& facts, const RunnableImag
     plan.hostname = spec.identity.hostname;
     plan.session_name = spec.session_name;
     plan.image_identity = image.identity;
+    plan.image_hold = image.hold;
     plan.linger_ms = spec.linger_ms;
     plan.timeout_ms = spec.timeout_ms;
     plan.detach_on_kill = spec.detach_on_kill;

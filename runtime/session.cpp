@@ -21,6 +21,7 @@
 #include "session_protocol.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/fault.hpp"
+#include "slipway/base/full_program.hpp"
 #include "slipway/base/log.hpp"
 #include "slipway/base/sys.hpp"
 #include "slipway/base/sys_node.hpp"
@@ -129,6 +130,7 @@ Outcome Question::take_answer(sys::Received& received, std::string_view text) co
     }
     if (received.fds.size() != plan_.namespaces.size()) return Outcome::unusable;
     fault::point("session.answered");
+    forbid_full_program();
     // A rank that came from another user namespace may not enter the first, and stays as it is.
     for (size_t i = 0; i < received.fds.size(); ++i)
         if (::setns(received.fds[i].get(), namespace_kind(plan_.namespaces[i]).flag) != 0) {

@@ -14,6 +14,7 @@ struct FileFacts {
     uint64_t size_bytes = 0;
     bool regular = true;
     std::string shared_on;  ///< the network file system's name, "" on a local one
+    std::string seal;       ///< that was verified
 };
 
 /// A directory that might take staged files.

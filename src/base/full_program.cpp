@@ -19,6 +19,7 @@ namespace slipway {
 namespace {
 
 bool is_starter = false;
+bool is_forbidden = false;
 
 constexpr std::string_view kFullProgram = "libexec/slipway/slipway-full";
 
@@ -26,8 +27,14 @@ constexpr std::string_view kFullProgram = "libexec/slipway/slipway-full";
 
 void declare_starter() { is_starter = true; }
 
+void forbid_full_program() noexcept { is_forbidden = true; }
+
 void need_full_program() {
     if (!is_starter) return;
+    if (is_forbidden)
+        throw Error(ErrorKind::internal,
+                    "the full program is needed after the container's namespaces were entered")
+            .note("what needs it has to be asked for while the run is planned");
     const std::string program = join_path(installed_prefix(), kFullProgram);
     std::string words = read_file("/proc/self/cmdline");
     std::vector<char*> argv;

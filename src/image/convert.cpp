@@ -53,10 +53,15 @@ std::string describe(const std::string& what, uint64_t size_bytes) {
 std::string cost_of(const SquashfsReport& report) {
     struct rusage usage {};
     ::getrusage(RUSAGE_SELF, &usage);
-    return fmt::format("; {} files of {}; at most {} of memory and {} of disk beside the file",
-                       report.inodes, human_bytes(report.input_bytes),
-                       human_bytes(static_cast<uint64_t>(usage.ru_maxrss) * 1024),
-                       human_bytes(report.packed_bytes));
+    const std::string cost = fmt::format(
+        "; {} files of {}; at most {} of memory and {} of disk beside the file", report.inodes,
+        human_bytes(report.input_bytes), human_bytes(static_cast<uint64_t>(usage.ru_maxrss) * 1024),
+        human_bytes(report.packed_bytes));
+    if (report.saved_bytes == 0) return cost;
+    return cost + fmt::format(
+                      "; {} saved by repacking {} blocks of small files, most of which "
+                      "later layers delete or replace",
+                      human_bytes(report.saved_bytes), report.repacked_blocks);
 }
 
 ConvertReport to_squashfs(const Source& source, const Destination& destination, const Store& store,
@@ -272,7 +277,7 @@ OciImage open_layered(const ImageRef& ref, const Store& store) {
         case RefKind::oci_archive:
             return open_oci_archive(ref.path, ref.name);
         case RefKind::archive:
-            return open_archive(ref.path, ref.name);
+            return open_archive(ref.path, ref.name).image;
         case RefKind::tar:
             return open_plain_tar(ref.path);
         case RefKind::stored:

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "layer/tree_source.hpp"
+#include "oci/archive_blobs.hpp"
 #include "oci/model.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/file.hpp"
@@ -11,6 +12,7 @@
 #include "slipway/base/path.hpp"
 #include "slipway/base/sys.hpp"
 #include "slipway/image/convert.hpp"
+#include "store/kept_file.hpp"
 #include "store/use.hpp"
 #include "temp_file.hpp"
 
@@ -37,22 +39,22 @@ std::string squashfs_key(const OciImage& image) {
     return sha256(to_text(config_to_json(image.config))).hex();
 }
 
+/// A file of the store that nobody deletes while `fd` is open.
+struct KeptSquashfs {
+    std::string path;
+    UniqueFd fd;
+};
+
 /// The squashfs file made from an image of layers, kept in the store.
-std::string make_squashfs(const OciImage& image, const ImageRef& ref, const Store& store) {
+KeptSquashfs make_squashfs(const OciImage& image, const ImageRef& ref, const Store& store) {
     const std::string key = squashfs_key(image);
     std::string path = join_path(store.directory(), fmt::format("squashfs/{}.sqfs", key));
-    // Used now: what the store's limit deletes was used least recently. Its other time is identity.
-    auto made = [&] {
-        const timespec used[] = {{0, UTIME_NOW}, {0, UTIME_OMIT}};
-        return ::utimensat(AT_FDCWD, path.c_str(), used, 0) == 0 ||
-               sys::stat_if_exists(AT_FDCWD, path).has_value();
-    };
-    if (made()) return path;
+    if (auto held = hold_kept_file(path)) return {path, std::move(*held)};
     need_full_program();
-    store.begin_use();
+    store.begin_use();  // nobody deletes what we make, until we hold it
     FileLock lock(join_path(store.subdirectory("locks"), "squashfs-" + key),
                   FileLock::Mode::exclusive, kConvertTimeout);
-    if (made()) return path;
+    if (auto held = hold_kept_file(path)) return {path, std::move(*held)};
     store.subdirectory("squashfs");
     log::info("making a squashfs of {}, once", ref.text);
     try {
@@ -62,11 +64,16 @@ std::string make_squashfs(const OciImage& image, const ImageRef& ref, const Stor
         add_room_left(error, path);
         throw;
     }
-    return path;
+    auto held = hold_kept_file(path);
+    if (!held)
+        throw Error(ErrorKind::conflict,
+                    fmt::format("somebody deleted {}, which was just made", slipway::quoted(path)))
+            .hint("try again");
+    return {path, std::move(*held)};
 }
 
 /// A store that somebody else filled may be read-only: then the squashfs goes into the user's own.
-std::string squashfs_of(const OciImage& image, const ImageRef& ref, const Store& store) {
+KeptSquashfs squashfs_of(const OciImage& image, const ImageRef& ref, const Store& store) {
     try {
         return make_squashfs(image, ref, store);
     } catch (const Error& error) {
@@ -117,6 +124,7 @@ std::string identity_of(const struct stat& status) {
 RunnableImage make_runnable(const ImageRef& ref, const std::string& store_directory,
                             const TrustedKeys* trusted) {
     RunnableImage runnable;
+    runnable.format = ref.kind;
     if (trusted != nullptr && ref.kind != RefKind::squashfs) throw not_verifiable(ref);
     switch (ref.kind) {
         case RefKind::host:
@@ -143,9 +151,17 @@ RunnableImage make_runnable(const ImageRef& ref, const std::string& store_direct
         default: {
             if (ref.kind != RefKind::stored && ref.kind != RefKind::oci_layout) need_full_program();
             const Store store = Store::open(store_directory);
-            OciImage image = open_layered(ref, store);
+            ArchiveImage opened{ref.kind, {}};
+            if (ref.kind == RefKind::archive)
+                opened = open_archive(ref.path, ref.name);
+            else
+                opened.image = open_layered(ref, store);
+            const OciImage& image = opened.image;
+            runnable.format = opened.kind;
             runnable.kind = RunnableImage::Kind::squashfs;
-            runnable.path = squashfs_of(image, ref, store);
+            KeptSquashfs kept = squashfs_of(image, ref, store);
+            runnable.path = std::move(kept.path);
+            runnable.hold = std::make_shared<const UniqueFd>(std::move(kept.fd));
             runnable.config = image.config;
         }
     }

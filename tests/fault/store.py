@@ -195,23 +195,38 @@ class Store(SlipwayTest):
         self.assertEqual(holder.wait(30), 0)
         self.assert_succeeds(self.slipway("gc"))
 
-    def test_a_file_system_without_locks(self):
-        """flock(2) answers ENOLCK, as on NFS without a lock service: said, with a remedy, and nothing waits."""
+    def without_locks(self, number, *command):
+        """Run a command whose flock(2) fails with an errno, by a seccomp filter: the kernel's own answer, whatever lies below."""
         def refuse_flock():
-            number = {"x86_64": 73, "aarch64": 32}[os.uname().machine]
+            call = {"x86_64": 73, "aarch64": 32}[os.uname().machine]
             code = b"".join(struct.pack("HBBI", *line) for line in (
-                (0x20, 0, 0, 0), (0x15, 0, 1, number), (0x06, 0, 0, 0x00050000 | errno.ENOLCK), (0x06, 0, 0, 0x7fff0000)))
+                (0x20, 0, 0, 0), (0x15, 0, 1, call), (0x06, 0, 0, 0x00050000 | number), (0x06, 0, 0, 0x7fff0000)))
             buffer = ctypes.create_string_buffer(code, len(code))
             filters = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", len(code) // 8, ctypes.addressof(buffer)), 16)
             libc = ctypes.CDLL(None, use_errno=True)
             if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, filters, 0, 0):
                 os._exit(99)
-        result = subprocess.run([program(), "convert", f"oci:{self.layouts[0]}", "store:x"], env=self.env, capture_output=True,
-                                text=True, preexec_fn=refuse_flock, timeout=20)
-        self.assertEqual(result.returncode, 125, result.stderr)
-        for text in ("No locks available", "has no locks, or its lock service is down", "try: put the store on a file system"):
-            self.assertIn(text, result.stderr)
-        self.assertEqual(self.check_after_kill("no locks"), [])
+        return subprocess.run([program(), *command], env=self.env, capture_output=True, text=True, preexec_fn=refuse_flock, timeout=20)
+
+    def test_a_file_system_without_locks(self):
+        """As NFS without a lock service, or old network file systems: what needs a lock says so at once, with a remedy, and
+        changes nothing; what only reads works."""
+        self.store_root()
+        self.assert_succeeds(self.slipway("run", "x", "--", "true"))
+        self.write("context/Dockerfile", "FROM x\nENV A=1\n")
+        before = self.check_after_kill("before")
+        for number, words in ((errno.ENOLCK, "No locks available"), (errno.ENOSYS, "Function not implemented"),
+                              (errno.EOPNOTSUPP, "Operation not supported")):
+            for command in (("convert", f"oci:{self.layouts[0]}", "store:y"), ("gc",), ("rmi", "x"),
+                            ("build", "-t", "built", self.path("context"))):
+                result = self.without_locks(number, *command)
+                self.assertEqual(result.returncode, 125, f"{command}: {result.stderr}")
+                for text in (words, "has no locks, or its lock service is down", "try: put the store on a file system"):
+                    self.assertIn(text, result.stderr, command)
+                self.assertEqual(self.check_after_kill(f"{command} without locks"), before)
+            for command in (("images",), ("inspect", "x"), ("run", "x", "--", "cat", "/etc/image"), ("convert", "x", self.path(f"out{number}.sqfs"))):
+                result = self.without_locks(number, *command)
+                self.assertEqual(result.returncode, 0, f"{command}: {result.stderr}")
 
     def test_a_full_disk(self):
         """At every size of the disk: no half image, what is missing is said, and with room again it works."""
@@ -286,6 +301,55 @@ class Store(SlipwayTest):
         self.assertEqual(self.check_store("limit"), ["x:latest"])
         result = self.slipway("convert", f"oci:{self.layouts[1]}", "store:y", env={"SLIPWAY_STORE_LIMIT": "much"})
         self.assertIn('"much" is no size', self.assert_succeeds(result).stderr)
+
+    # --- deletion while images are started ---
+
+    def store_root(self):
+        from small_root import make_root
+        make_root(self.path("root"))
+        self.assert_succeeds(self.slipway("convert", "root", "store:x"))
+
+    def test_a_squashfs_that_is_being_started_from_is_not_deleted(self):
+        """Between finding the file and opening it to serve it, at the places where a start is longest."""
+        self.store_root()
+        self.assert_succeeds(self.slipway("run", "x", "--", "true"))
+        squashfs = self.slipway("images", "--json").json()[0]["squashfs"]
+        for place in ("container.user-namespace", "container.server-started", "container.assembled"):
+            start = subprocess.Popen([program(), "run", "x", "--", "cat", "/etc/image"], stdout=subprocess.PIPE, text=True,
+                                     env=dict(self.env, SLIPWAY_FAULT=place + ":stop"), stderr=subprocess.PIPE)
+            os.waitid(os.P_PID, start.pid, os.WSTOPPED | os.WNOWAIT)
+            report = self.assert_succeeds(self.slipway("gc", "--keep", "1k", "--json")).json()
+            self.assertNotIn("squashfs", [item["kind"] for item in report["deleted"]], place)
+            self.assertTrue(os.path.exists(squashfs), place)
+            start.send_signal(signal.SIGCONT)
+            out, error = start.communicate(timeout=30)
+            self.assertEqual((start.returncode, out), (0, "small root\n"), f"{place}: {error}")
+        self.check_leaks()  # the last server has let go of the file
+        report = self.assert_succeeds(self.slipway("gc", "--keep", "1k", "--json")).json()
+        self.assertIn("squashfs", [item["kind"] for item in report["deleted"]])
+        self.assertFalse(os.path.exists(squashfs))
+
+    def test_fifty_starts_while_everything_is_deleted(self):
+        """Whoever finds the squashfs gone makes it again; nobody fails for it."""
+        self.store_root()
+        script = 'while [ ! -e "$1" ]; do "$2" gc --keep 1k >/dev/null 2>&1 && : $((n += 1)); done; echo $n'
+        deleters = [subprocess.Popen(["sh", "-c", script, "sh", self.path("stop"), program()], env=self.env, text=True,
+                                     stdout=subprocess.PIPE) for _ in range(2)]
+        try:
+            made = 0
+            for _ in range(25):
+                starts = [subprocess.Popen([program(), "run", "x", "--", "cat", "/etc/image"], stdout=subprocess.PIPE, text=True,
+                                           env=dict(self.env, SLIPWAY_STORE_LIMIT="1K"), stderr=subprocess.PIPE) for _ in range(2)]
+                for start in starts:
+                    out, error = start.communicate(timeout=100)
+                    self.assertEqual((start.returncode, out), (0, "small root\n"), error)
+                    made += "making a squashfs" in error
+        finally:
+            self.write("stop", "")
+            deleted = [int(deleter.communicate(timeout=60)[0] or 0) for deleter in deleters]
+        self.assertGreater(min(deleted), 5, "hardly anything was deleted")
+        self.assertGreater(made, 3, "no start had to make its image again")
+        self.assertEqual(self.check_store("after fifty starts"), ["x:latest"])
 
 
 if __name__ == "__main__":

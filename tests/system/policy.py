@@ -1,5 +1,6 @@
 # The layers of configuration and the site's policy, through the real binary.
 # Must not: write to /etc; a site is a directory that SLIPWAY_SITE names.
+import gzip
 import json
 import os
 import pwd
@@ -80,6 +81,24 @@ class Policy(SiteTest):
         self.refused("formats", image=f"oci:{self.path('layout')}:x")
         self.assert_succeeds(self.slipway("convert", self.image, "store:x"))
         self.assert_succeeds(self.run_image(image="x"))
+
+    def test_archives_are_told_apart_by_what_is_in_them(self):
+        """However they are named: with a scheme, by a suffix, by a name that says nothing, compressed."""
+        archives = {}
+        for kind in ("docker-archive", "oci-archive", "tar"):
+            archives[kind] = self.path(kind + ".tar")
+            self.assert_succeeds(self.slipway("convert", self.image, f"{kind}:{archives[kind]}"))
+        shutil.copy(archives["oci-archive"], self.path("nothing-in-a-name"))
+        with open(archives["docker-archive"], "rb") as file:
+            self.write("docker.tar.gz", gzip.compress(file.read(), 1))
+        for kind, path in archives.items():
+            named = [path, f"{kind}:{path}"]
+            named += {"oci-archive": [self.path("nothing-in-a-name")], "docker-archive": [self.path("docker.tar.gz")]}.get(kind, [])
+            for image in named:
+                self.policy(formats=[kind])
+                self.assert_succeeds(self.run_image(image=image))
+                self.policy(formats=[other for other in archives if other != kind])
+                self.assertIn(f"its format is {kind}", self.refused("formats", image=image).stderr)
 
     def test_write_modes(self):
         self.policy(write_modes=[])

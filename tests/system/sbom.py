@@ -120,6 +120,37 @@ class Debian(SbomTest):
         self.assert_fails(self.slipway("convert", "--sbom", self.root, self.path("one/image.sqfs")), "there already")
 
 
+    def test_a_build_lists_what_it_builds(self):
+        """What a RUN takes away is not in the list, what a COPY brings is; the same bytes each time; nothing without -o."""
+        self.assert_succeeds(self.slipway("convert", self.root, "store:base"))
+        self.write("context/METADATA", "Metadata-Version: 2.1\nName: brought\nVersion: 3.1\n")
+        self.write("context/Dockerfile", "FROM base\nCOPY METADATA /opt/brought-3.1.dist-info/METADATA\n"
+                                         "RUN rm -r /usr/lib/python3/dist-packages/idna-*\n")
+        env = {"SOURCE_DATE_EPOCH": EPOCH}
+        images = []
+        for number in range(2):
+            out = self.path(f"built{number}/image.sqfs")
+            os.mkdir(os.path.dirname(out))
+            options = ["--no-cache"] * number
+            self.assert_succeeds(self.slipway("build", "--sbom", *options, "-o", out, self.path("context"), env=env, timeout=300))
+            with open(out, "rb") as file:
+                images.append(file.read())
+        self.assertEqual(images[0], images[1])
+        inside = subprocess.run([require_program("unsquashfs"), "-cat", out, ".slipway/sbom.spdx.json"], stdout=subprocess.PIPE,
+                                check=True).stdout
+        document = json.loads(inside)
+        self.check_form(document)
+        self.assertEqual(packages_of(document, "deb"), self.expected)
+        self.assertEqual({name for name, _, _ in packages_of(document, "pypi")}, {"brought"})
+        self.assertEqual(packages_of(self.sbom(out), "pypi"), packages_of(document, "pypi"))
+        self.assertEqual(self.assert_succeeds(self.slipway("run", out, "--", "cat", "/.slipway/sbom.spdx.json")).stdout.encode(), inside)
+        self.assert_succeeds(self.slipway("build", "-o", self.path("plain.sqfs"), self.path("context"), env=env))
+        listing = subprocess.run(["unsquashfs", "-l", self.path("plain.sqfs")], stdout=subprocess.PIPE, check=True, text=True).stdout
+        self.assertNotIn("sbom.spdx.json", listing)
+        self.assert_fails(self.slipway("build", "--sbom", "-t", "listed", self.path("context")), "needs a squashfs file to be in",
+                          "requested by: --sbom", "try: add -o FILE.sqfs")
+
+
 class Others(SbomTest):
     def test_rpm_as_rpm_itself_lists_it(self):
         root, top = self.path("root"), self.path("rpmbuild")

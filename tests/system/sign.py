@@ -364,6 +364,74 @@ class Running(SignTest):
         self.assertNotEqual(result.status, 0, result)
 
 
+class DataPacks(SignTest):
+    """Packs that are shown with --data are verified as the image is."""
+
+    def setUp(self):
+        super().setUp()
+        self.assert_succeeds(self.sign())
+        os.mkdir(self.path("data"))
+        self.contents = {f"file{i}": os.urandom(300_000) for i in range(4)}
+        for name, data in self.contents.items():
+            self.write(f"data/{name}", data)
+        self.pack = self.path("pack.sqfs")
+        self.assert_succeeds(self.slipway("pack", self.path("data"), "-o", self.pack))
+
+    def run_with(self, *command, options=()):
+        return self.slipway("run", f"--verify={self.public}", "--data", f"{self.pack}:/data", *options, self.image, "--", *command)
+
+    def test_a_pack_that_is_not_signed_or_not_by_the_right_key_is_refused(self):
+        self.assert_fails(self.run_with("true"), '"' + self.pack + '" is not signed', "requested by: --data, argument 1, and --verify",
+                          f"try: sign it: slipway sign {self.pack} --key KEY.pem")
+        self.assert_succeeds(self.slipway("run", "--data", f"{self.pack}:/data", self.image, "--", "true"))
+        self.assert_succeeds(self.sign(image=self.pack, key=self.other_key))
+        self.assert_fails(self.run_with("true"), "nobody who is trusted here", "requested by: --data, argument 1")
+
+    def test_every_byte_that_is_read_of_a_pack_is_checked(self):
+        self.assert_succeeds(self.sign(image=self.pack))
+        good = self.assert_succeeds(self.run_with("sh", "-c", "cd /data && sha256sum file*"))
+        plain = self.assert_succeeds(self.slipway("run", "--data", f"{self.pack}:/data", self.image, "--", "sh", "-c",
+                                                  "cd /data && sha256sum file*"))
+        self.assertEqual(good.stdout, plain.stdout)
+        data = self.read(self.pack)
+        at = data.index(self.contents["file2"][:4096]) + 200_000
+        self.flip(at, self.pack)
+        self.assert_succeeds(self.run_with("cat", "/data/file0"))
+        result = self.run_with("sha256sum", "/data/file2")
+        self.assert_status(result, 1)
+        self.assertIn("Input/output error", result.stderr)
+        first = at // CHUNK * CHUNK
+        self.assertIn(f"pack.sqfs was changed after it was signed: bytes {first} to {first + CHUNK - 1} differ",
+                      result.stderr.replace('"', ""))
+        self.flip(at, self.pack)
+        inodes, = struct.unpack_from("<Q", data, 64)
+        seal = Seal(data)
+        for place, words in ((9, "was changed after it was signed"), (inodes + 20, "was changed after it was signed"),
+                             (seal.content + 50, "damaged"), (seal.tree_at + 3, "was changed after it was signed")):
+            self.flip(place, self.pack)
+            result = self.run_with("sh", "-c", "cat /data/file*")
+            self.assertNotEqual(result.status, 0, f"byte {place}: {result}")
+            self.assertIn(words, result.stderr, f"byte {place}")
+            self.flip(place, self.pack)
+        self.assert_succeeds(self.run_with("sh", "-c", "cat /data/file* | wc -c"))
+
+    def test_the_plan_says_it_and_staged_packs_are_checked_too(self):
+        self.assert_succeeds(self.sign(image=self.pack))
+        digest = self.verify("--json", image=self.pack).json()["digest"]
+        mounts = self.assert_succeeds(self.run_with("true", options=["--dry-run"])).json()["mounts"]
+        self.assertEqual([mount["seal"] for mount in mounts if mount["destination"] == "/data"], [digest])
+        os.mkdir(self.path("disk"))
+        stage = ["--stage=" + self.path("disk")]
+        self.assert_succeeds(self.run_with("cat", "/data/file1", options=stage))
+        copy, = [os.path.join(parent, name) for parent, _, names in os.walk(self.path("disk")) for name in names
+                 if name.endswith("pack.sqfs")]
+        os.chmod(copy, 0o600)
+        times = os.stat(copy)
+        self.flip(self.read(copy).index(self.contents["file1"][:4096]), copy)
+        os.utime(copy, ns=(times.st_atime_ns, times.st_mtime_ns))
+        self.assertNotEqual(self.run_with("cat", "/data/file1", options=stage).status, 0)
+
+
 class Policy(SignTest):
     def setUp(self):
         super().setUp()

@@ -12,8 +12,14 @@ void declare_starter();
 
 /// Go on as the full program, with this process's arguments and environment; return at once where
 /// this is the full program already. Pre: one thread, and nothing begun that must not begin twice.
-/// Throws: Error(not_found) if it is not installed beside the starter, SysError(execve).
+/// Throws: Error(not_found) if it is not installed beside the starter, SysError(execve),
+/// Error(internal) once beginning again is forbidden.
 void need_full_program();
+
+/// Say that something has begun that must not begin twice: whoever enters a namespace says it
+/// (sys::unshare and sys::setns do). Begun anew inside, a run would look for everything in the
+/// wrong place, with the wrong ids. Of no consequence in the full program.
+void forbid_full_program() noexcept;
 
 /// The directory that Slipway is installed in: `bin` and `libexec/slipway` lie there.
 std::string installed_prefix();

@@ -3,6 +3,7 @@
 
 #include <sys/stat.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -50,11 +51,15 @@ SquashfsFile open_squashfs_file(const ImageRef& ref, const TrustedKeys* trusted 
 /// What the runtime mounts.
 struct RunnableImage {
     enum class Kind { host, directory, squashfs } kind = Kind::directory;
+    /// What it was made of; of a tar file what its members say, never RefKind::archive.
+    RefKind format = RefKind::directory;
     std::string path;           ///< absolute
     uint64_t offset_bytes = 0;  ///< of a squashfs inside a SIF file
     Digest seal;                ///< whose signature was verified: all reading is checked against it
     ImageConfig config;         ///< empty when the image has none
     std::string identity;  ///< device and inode; of a file also size and mtime: changes with it
+    /// Of a file that the store keeps: while it is open, nobody deletes the file.
+    std::shared_ptr<const UniqueFd> hold;
 };
 /// The identity of an open image, to compare with RunnableImage::identity.
 std::string identity_of(const struct stat& status);

@@ -40,7 +40,9 @@ struct SquashfsReport {
     uint64_t input_bytes = 0;   ///< sum of file sizes
     uint64_t output_bytes = 0;  ///< of the squashfs file
     uint64_t duplicate_bytes = 0;
-    uint64_t packed_bytes = 0;          ///< written for layers that had no pack, beside the output
+    uint64_t packed_bytes = 0;     ///< written beside the output: layers without a pack, repacking
+    uint64_t repacked_blocks = 0;  ///< fragment blocks of which less than half was alive
+    uint64_t saved_bytes = 0;      ///< by packing what was alive of them anew
     std::vector<std::string> warnings;  ///< what the format cannot hold (POSIX ACLs), once per kind
 };
 
@@ -60,7 +62,7 @@ struct LayerInput {
 /// files, hard links), without unpacking them to disk; the config document is added at
 /// kConfigPathInImage, and what ch-run and Apptainer read where the image has none. The same input
 /// gives the same bytes on any number of threads. The output appears by rename: whole or not at
-/// all. Memory: about 1 KB an entry of all layers, and 4 x threads + 4 blocks. Layers without a
+/// all. Memory: about 1 KB an entry of all layers, and 4 x threads + 6 blocks. Layers without a
 /// cached pack need room beside the output for their compressed data, in files without a name.
 /// Throws: Error(invalid_archive), Error(unsafe_path), Error(no_space).
 SquashfsReport write_squashfs(const std::vector<LayerInput>& layers, const ImageConfig& config,

@@ -64,6 +64,8 @@ class Store {
     /// A directory in tmp/ for as long as the object lives. What a killed process left is swept
     /// when the store is opened next.
     TempDir temporary_directory() const;
+    /// The same on the file system of the unpacked layers, for what is to be an overlay with them.
+    TempDir overlay_directory() const;
 
     std::optional<OciImage> find(const std::string& name) const;
     /// Throws: Error(not_found) with the names that come near.
@@ -99,7 +101,9 @@ class Store {
                         const std::string& media_type);
 
     /// The layer unpacked in overlay style, made on first use, under a lock; the path stays valid
-    /// while the image is named or referenced by the build cache.
+    /// while the image is named or referenced by the build cache. Where the store's file system can
+    /// hold no layers of an overlay (NFS, or any without attributes), layers are unpacked in
+    /// $TMPDIR, and are gone with this object's last copy.
     std::string unpacked_layer(const Layer& layer) const;
     /// Make a directory that already holds the layer's contents (a build step's upper) that layer's
     /// unpacked form.
@@ -114,6 +118,8 @@ class Store {
     /// Delete blobs, unpacked layers and squashfs files that neither an image nor the build cache
     /// names; std::nullopt, and nothing done, if another process is adding to the store.
     std::optional<GcReport> collect(const GcOptions& options);
+    /// Where unpacked/ and tmp/ of layers are.
+    const std::string& layers_directory() const;
 
     struct Use;
     std::string directory_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -90,7 +91,7 @@ struct MountStep {
     bool no_exec = false, no_suid = false, no_devices = false;
     bool make_source = false;  ///< make the source directory on the host if it is missing
     std::string identity;      ///< of a data pack: changes with the file
-    std::string seal;          ///< of a verified image: what every block is checked against
+    std::string seal;          ///< of a verified image or pack: every block is checked against it
     std::string options;       ///< tmpfs and overlay options
     std::string content;       ///< of a generated file
     /// A generated file of passwd(5) or group(5): the image's own entries stay, `content` is put
@@ -112,10 +113,12 @@ struct StageStep {
 struct RunPlan {
     uint32_t uid_inside = 0, gid_inside = 0;
     uint32_t uid_outside = 0, gid_outside = 0;
-    std::vector<std::string> namespaces;   ///< "user", "mount"
-    std::string session_key;               ///< "" = none
-    std::string session_name;              ///< of --session; "" = the launcher's
-    std::string image_identity;            ///< the image file or directory, in its state
+    std::vector<std::string> namespaces;  ///< "user", "mount"
+    std::string session_key;              ///< "" = none
+    std::string session_name;             ///< of --session; "" = the launcher's
+    std::string image_identity;           ///< the image file or directory, in its state
+    /// Keeps the store from deleting the image.
+    std::shared_ptr<const UniqueFd> image_hold;
     uint64_t linger_ms = 0;                ///< how long the session outlives its last member
     std::vector<StageStep> stages;         ///< before the mounts
     std::vector<MountStep> mounts;         ///< in order; the first gives the root

@@ -1,16 +1,15 @@
 // Unpacks one layer below a directory; every path is resolved by the kernel inside that directory.
+// What is made there: node_writer.cpp.
 // Must not: follow a link out, or apply a whiteout to what the same layer brought.
 #include <fmt/core.h>
 #include <linux/openat2.h>
-#include <sys/sysmacros.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <map>
 #include <set>
-#include <vector>
 
+#include "node_writer.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/file.hpp"
 #include "slipway/base/path.hpp"
@@ -38,11 +37,7 @@ struct DirectoryEnd {
 class Unpacker {
  public:
     Unpacker(EntrySource& source, const std::string& directory, UnpackStyle style)
-        : source_(source),
-          root_(directory),
-          style_(style),
-          privileged_(::geteuid() == 0),
-          buffer_(256 << 10) {}
+        : source_(source), root_(directory), style_(style), writer_(source, report_) {}
 
     UnpackReport run() {
         Entry entry;
@@ -116,7 +111,7 @@ class Unpacker {
 
     /// Give an ordinary user u+rwx on a directory of an earlier layer, until the end.
     void unlock(int fd, const std::string& path) {
-        if (privileged_) return;
+        if (writer_.privileged()) return;
         struct stat status = sys::fstat(fd, path);
         if ((status.st_mode & 0700) == 0700) return;
         ends_.try_emplace(path, DirectoryEnd{status.st_mode & 07777, {}});
@@ -128,8 +123,7 @@ class Unpacker {
     void put(const Entry& entry) {
         if (entry.path.empty()) {
             ends_[""] = {entry.mode, entry.mtime};
-            set_xattrs(entry, root_.fd(), ".");
-            set_owner(entry, root_.fd(), ".");
+            writer_.describe(entry, root_.fd(), ".");
             return;
         }
         int parent = parent_of(entry.path);
@@ -139,7 +133,8 @@ class Unpacker {
             put_hard_link(entry, parent, name, old);
         } else {
             if (old) clear_place(entry, parent, name, *old);
-            if (!make(entry, parent, name)) return;
+            if (!writer_.make(entry, parent, name)) return;
+            if (entry.type == EntryType::directory) ends_[entry.path] = {entry.mode, entry.mtime};
         }
         own_.emplace(parent_inode_, name);
     }
@@ -157,90 +152,6 @@ class Unpacker {
             sys::mkdirat(parent, name, 0700);
             set_opaque(parent, name);
         }
-    }
-
-    bool make(const Entry& entry, int parent, const std::string& name) {
-        switch (entry.type) {
-            case EntryType::file:
-                write_file(entry, parent, name);
-                break;
-            case EntryType::directory:
-                if (!sys::mkdirat_if_absent(parent, name, 0700)) {
-                    sys::fchmodat(parent, name, 0700);
-                }
-                ends_[entry.path] = {entry.mode, entry.mtime};
-                break;
-            case EntryType::symlink:
-                sys::symlinkat(entry.link_target, parent, name);
-                break;
-            case EntryType::fifo:
-                sys::mknodat(parent, name, S_IFIFO | 0600, 0);
-                break;
-            case EntryType::char_device:
-            case EntryType::block_device:
-                if (!make_device(entry, parent, name)) return false;
-                break;
-            case EntryType::socket:
-            case EntryType::hardlink:
-                return false;
-        }
-        set_owner(entry, parent, name);
-        if (entry.type != EntryType::symlink && entry.type != EntryType::directory) {
-            sys::fchmodat(parent, name, entry.mode);
-        }
-        set_xattrs(entry, parent, name);
-        if (entry.type != EntryType::directory) {
-            sys::utimensat_nofollow(parent, name, entry.mtime, 0);
-        }
-        return true;
-    }
-
-    void write_file(const Entry& entry, int parent, const std::string& name) {
-        UniqueFd file = sys::openat(parent, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
-        uint64_t offset = 0;
-        bool hole_at_end = false;
-        while (size_t got = fill()) {
-            hole_at_end = is_zero(got);
-            if (!hole_at_end) {
-                sys::pwrite_all(file.get(), buffer_.data(), got, offset, entry.path);
-            }
-            offset += got;
-        }
-        if (hole_at_end) sys::ftruncate(file.get(), static_cast<off_t>(offset), entry.path);
-    }
-
-    size_t fill() {
-        size_t have = 0;
-        while (have < buffer_.size()) {
-            size_t got = source_.read(buffer_.data() + have, buffer_.size() - have);
-            if (got == 0) break;
-            have += got;
-        }
-        return have;
-    }
-
-    // Long runs of zeros become holes.
-    bool is_zero(size_t size) const {
-        return size >= 4096 && buffer_[0] == 0 &&
-               std::equal(buffer_.begin(), buffer_.begin() + static_cast<ptrdiff_t>(size) - 1,
-                          buffer_.begin() + 1);
-    }
-
-    bool make_device(const Entry& entry, int parent, const std::string& name) {
-        bool character = entry.type == EntryType::char_device;
-        // 0/0 is what overlayfs and we use as a whiteout: no layer brings one as a file.
-        bool allowed = privileged_ && (entry.device_major != 0 || entry.device_minor != 0);
-        try {
-            if (allowed) {
-                sys::mknodat(parent, name, (character ? S_IFCHR : S_IFBLK) | 0600,
-                             makedev(entry.device_major, entry.device_minor));
-            }
-        } catch (const SysError& error) {
-            if (error.errno_value() != EPERM) throw;
-            allowed = false;
-        }
-        if (!allowed) ++report_.devices_not_made;
-        return allowed;
     }
 
     void put_hard_link(const Entry& entry, int parent, const std::string& name,
@@ -265,34 +176,7 @@ class Unpacker {
         sys::linkat(directory->get(), target_name, parent, name);
     }
 
-    // --- metadata ---
-
-    void set_owner(const Entry& entry, int parent, const std::string& name) {
-        if (privileged_) {
-            try {
-                sys::fchownat_nofollow(parent, name, entry.uid, entry.gid);
-                return;
-            } catch (const SysError& error) {
-                // Root of a user namespace that does not map this owner.
-                if (error.errno_value() != EPERM && error.errno_value() != EINVAL) throw;
-            }
-        }
-        // An image's root is whoever unpacks it; any other owner is lost.
-        if (entry.uid != 0 || entry.gid != 0) ++report_.owners_not_kept;
-    }
-
-    static void set_xattrs(const Entry& entry, int parent, const std::string& name) {
-        for (const auto& [key, value] : entry.xattrs) {
-            if (key.starts_with("user.overlay.")) continue;  // not a layer's to set
-            try {
-                sys::setxattr_nofollow(fmt::format("/proc/self/fd/{}/{}", parent, name), key,
-                                       value);
-            } catch (const SysError& error) {
-                int reason = error.errno_value();
-                if (reason != EPERM && reason != EOPNOTSUPP && reason != EINVAL) throw;
-            }
-        }
-    }
+    // --- the end of directories ---
 
     /// Deepest first, so that a parent without permissions does not shut its children out, and so
     /// that the times of parents stay.
@@ -369,7 +253,7 @@ class Unpacker {
             remove_tree(parent, name);
             return true;
         }
-        if (!privileged_ && (status->st_mode & 0700) != 0700) {
+        if (!writer_.privileged() && (status->st_mode & 0700) != 0700) {
             sys::fchmodat(parent, name, status->st_mode | 0700);
         }
         UniqueFd directory = sys::openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
@@ -387,9 +271,8 @@ class Unpacker {
     EntrySource& source_;
     Root root_;
     UnpackStyle style_;
-    bool privileged_;
-    std::vector<char> buffer_;
     UnpackReport report_;
+    NodeWriter writer_;
     std::optional<UniqueFd> parent_;
     std::string parent_path_;
     ino_t parent_inode_ = 0;

@@ -143,17 +143,18 @@ OciImage open_oci_archive(const std::string& file, const std::string& tag) {
 
 OciImage open_plain_tar(const std::string& file) { return plain_tar(ArchiveBlobs(file), file); }
 
-OciImage open_archive(const std::string& file, const std::string& name) {
+ArchiveImage open_archive(const std::string& file, const std::string& name) {
     auto members = std::make_shared<ArchiveBlobs>(file);
     // What docker saves today is both; names of images are in manifest.json only.
-    if (members->find("manifest.json")) return open_docker_archive(std::move(members), name);
+    if (members->find("manifest.json"))
+        return {RefKind::docker_archive, open_docker_archive(std::move(members), name)};
     if (members->find("oci-layout") && members->find("index.json"))
-        return oci_archive(std::move(members), name);
+        return {RefKind::oci_archive, oci_archive(std::move(members), name)};
     if (!name.empty()) {
         throw Error(ErrorKind::usage, fmt::format("{} is a plain tar file, which holds no image {}",
                                                   members->subject(), slipway::quoted(name)));
     }
-    return plain_tar(*members, file);
+    return {RefKind::tar, plain_tar(*members, file)};
 }
 
 }  // namespace slipway::image

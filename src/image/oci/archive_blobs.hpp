@@ -8,6 +8,7 @@
 #include "../layer/tar_index.hpp"
 #include "model.hpp"
 #include "slipway/base/fd.hpp"
+#include "slipway/image/reference.hpp"
 
 namespace slipway::image {
 
@@ -49,8 +50,12 @@ OciImage open_oci_archive(const std::string& file, const std::string& tag);
 OciImage open_plain_tar(const std::string& file);
 /// Open a docker archive that is open already; see open_docker_archive(file, reference).
 OciImage open_docker_archive(std::shared_ptr<ArchiveBlobs> blobs, const std::string& reference);
+struct ArchiveImage {
+    RefKind kind = RefKind::tar;  ///< docker_archive, oci_archive or tar
+    OciImage image;
+};
 /// Open a tar of any of the three kinds, told by its members. Throws: Error(usage) when `name` is
 /// set and it is a plain tar.
-OciImage open_archive(const std::string& file, const std::string& name);
+ArchiveImage open_archive(const std::string& file, const std::string& name);
 
 }  // namespace slipway::image

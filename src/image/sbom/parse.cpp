@@ -2,6 +2,7 @@
 // Must not: fail for a record that it cannot understand: that one is left out.
 #include "parse.hpp"
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <string_view>
@@ -39,71 +40,72 @@ void each_paragraph(std::string_view text, const std::function<void(const Fields
     if (!fields.empty()) take(fields);
 }
 
+/// What a record calls the facts about a package; "" for what it does not tell.
+struct FieldNames {
+    SoftwarePackage::Kind kind;
+    const char *name, *version, *architecture, *supplier, *license, *source;
+};
+constexpr FieldNames kDpkg = {
+    SoftwarePackage::Kind::deb, "Package", "Version", "Architecture", "Maintainer", "", "Source"};
+constexpr FieldNames kApk = {SoftwarePackage::Kind::apk, "P", "V", "A", "m", "L", "o"};
+constexpr FieldNames kPython = {
+    SoftwarePackage::Kind::pypi, "Name", "Version", "", "Author", "License", ""};
+
 std::string field(const Fields& fields, std::string_view name) {
-    const auto found = fields.find(name);
+    const auto found = name.empty() ? fields.end() : fields.find(name);
     return found == fields.end() ? "" : found->second;
+}
+
+/// The packages of a text, a paragraph each; without a name or a version it is none. `complete`
+/// adds what only one kind of record has, and returns false to leave the package out.
+Packages read_packages(std::string_view text, const std::string& path, const FieldNames& names,
+                       const std::function<bool(const Fields&, SoftwarePackage&)>& complete) {
+    Packages packages;
+    each_paragraph(text, [&](const Fields& fields) {
+        SoftwarePackage package;
+        package.kind = names.kind;
+        package.name = field(fields, names.name);
+        package.version = field(fields, names.version);
+        package.architecture = field(fields, names.architecture);
+        package.supplier = field(fields, names.supplier);
+        package.license = field(fields, names.license);
+        package.source = field(fields, names.source);
+        package.found_in = path;
+        if (!package.name.empty() && !package.version.empty() && complete(fields, package))
+            packages.push_back(std::move(package));
+    });
+    return packages;
 }
 
 }  // namespace
 
 Packages parse_dpkg(const std::string& text, const std::string& path) {
-    Packages packages;
-    each_paragraph(text, [&](const Fields& fields) {
+    return read_packages(text, path, kDpkg, [](const Fields& fields, SoftwarePackage& package) {
+        // "name (version)" where the source's version is another.
+        package.source.resize(std::min(package.source.size(), package.source.find(' ')));
         const std::string status = field(fields, "Status");
         // status.d, of images without dpkg, has no such line.
-        if (!status.empty() && !status.ends_with(" installed")) return;
-        SoftwarePackage package;
-        package.kind = SoftwarePackage::Kind::deb;
-        package.name = field(fields, "Package");
-        package.version = field(fields, "Version");
-        package.architecture = field(fields, "Architecture");
-        package.supplier = field(fields, "Maintainer");
-        package.source = field(fields, "Source");
-        package.source.resize(std::min(package.source.size(), package.source.find(' ')));
-        package.found_in = path;
-        if (!package.name.empty() && !package.version.empty())
-            packages.push_back(std::move(package));
+        return status.empty() || status.ends_with(" installed");
     });
-    return packages;
 }
 
 Packages parse_apk(const std::string& text, const std::string& path) {
-    Packages packages;
-    each_paragraph(text, [&](const Fields& fields) {
-        SoftwarePackage package;
-        package.kind = SoftwarePackage::Kind::apk;
-        package.name = field(fields, "P");
-        package.version = field(fields, "V");
-        package.architecture = field(fields, "A");
-        package.supplier = field(fields, "m");
-        package.license = field(fields, "L");
-        package.source = field(fields, "o");
+    return read_packages(text, path, kApk, [](const Fields&, SoftwarePackage& package) {
         if (package.source == package.name) package.source.clear();
-        package.found_in = path;
-        if (!package.name.empty() && !package.version.empty())
-            packages.push_back(std::move(package));
+        return true;
     });
-    return packages;
 }
 
 Packages parse_python(const std::string& text, const std::string& path) {
-    Packages packages;
     // The description that follows the first empty line is anybody's text.
     const size_t end = std::min(text.find("\n\n"), text.find("\n\r\n"));
-    each_paragraph(std::string_view(text).substr(0, end), [&](const Fields& fields) {
-        SoftwarePackage package;
-        package.kind = SoftwarePackage::Kind::pypi;
-        package.name = field(fields, "Name");
-        package.version = field(fields, "Version");
-        package.license = field(fields, "License-Expression");
-        package.license_is_spdx = !package.license.empty();
-        if (package.license.empty()) package.license = field(fields, "License");
-        package.supplier = field(fields, "Author");
-        package.found_in = path;
-        if (!package.name.empty() && !package.version.empty())
-            packages.push_back(std::move(package));
-    });
-    return packages;
+    return read_packages(std::string_view(text).substr(0, end), path, kPython,
+                         [](const Fields& fields, SoftwarePackage& package) {
+                             const std::string spdx = field(fields, "License-Expression");
+                             package.license_is_spdx = !spdx.empty();
+                             if (!spdx.empty()) package.license = spdx;
+                             return true;
+                         });
 }
 
 }  // namespace slipway::image

@@ -186,6 +186,7 @@ std::optional<Pack> load_pack(UniqueFd file, const std::string& subject) {
     Pack pack;
     decode(journal, pack);
     if (data_bytes(pack) != offset) return std::nullopt;
+    measure_fragments(pack);
     pack.file = std::move(file);
     pack.subject = subject;
     pack.cached = true;

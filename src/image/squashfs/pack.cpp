@@ -137,7 +137,20 @@ Pack pack_layer(EntrySource& source, UniqueFd file, const std::string& subject,
     packer.flush();
     pack.fragments = packer.take_fragments();
     pack.blocks = pipeline.finish();
+    measure_fragments(pack);
     return pack;
+}
+
+void measure_fragments(Pack& pack) {
+    pack.fragment_bytes.assign(pack.fragments.size(), 0);
+    for (const auto& [entry, data] : pack.journal) {
+        if (data.tail_bytes == 0) continue;
+        if (data.fragment >= pack.fragments.size() ||
+            pack.fragments[data.fragment] >= pack.blocks.size())
+            throw Error(ErrorKind::internal, "a pack's journal names a fragment that is not there");
+        uint32_t& size = pack.fragment_bytes[data.fragment];
+        size = std::max(size, data.fragment_offset + data.tail_bytes);
+    }
 }
 
 }  // namespace slipway::image::squashfs

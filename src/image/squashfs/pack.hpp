@@ -51,8 +51,9 @@ struct JournalEntry {
 struct Pack {
     UniqueFd file;
     std::string subject;
-    std::vector<PackBlock> blocks;    ///< data and fragment blocks, in order of position
-    std::vector<uint64_t> fragments;  ///< those of `blocks` that are fragment blocks
+    std::vector<PackBlock> blocks;         ///< data and fragment blocks, in order of position
+    std::vector<uint64_t> fragments;       ///< those of `blocks` that are fragment blocks
+    std::vector<uint32_t> fragment_bytes;  ///< of each of them, decoded: up to its last tail
     std::vector<JournalEntry> journal;
     bool cached = false;  ///< read from a file that lay somewhere: its blocks are not yet believed
 };
@@ -65,6 +66,9 @@ Hash hash_block(uint32_t word, const std::byte* data);
 /// entry). Blocks are in order of submission, so the bytes do not depend on `threads`.
 Pack pack_layer(EntrySource& source, UniqueFd file, const std::string& subject,
                 const SquashfsOptions& options, Progress* progress);
+
+/// Fill in fragment_bytes from the journal. Throws: Error(internal) for one that fits no block.
+void measure_fragments(Pack& pack);
 
 /// Append the journal to a pack's file, so that load_pack can read it later.
 void save_journal(const Pack& pack);

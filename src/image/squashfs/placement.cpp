@@ -72,14 +72,34 @@ LiveTree plan_inodes(const Tree& tree) {
     return live;
 }
 
+TailPlan plan_tails(const Tree& tree, const LiveTree& live) {
+    TailPlan plan;
+    plan.of_file.assign(tree.inode_count(), TailPlan::kNone);
+    std::map<TailKey, uint32_t> known;
+    for (InodeId id = 0; id < tree.inode_count(); ++id) {
+        const Inode& inode = tree.inode(id);
+        const FileData& data = inode.data;
+        if (live.inodes[id].number == 0 || data.tail_bytes == 0) continue;
+        const auto next = static_cast<uint32_t>(plan.tails.size());
+        const auto [place, fresh] = known.try_emplace({data.tail_hash, data.tail_bytes}, next);
+        plan.of_file[id] = place->second;
+        if (fresh)
+            plan.tails.push_back(
+                {inode.pack, data.fragment, data.fragment_offset, data.tail_bytes});
+        else
+            plan.duplicate_bytes += data.tail_bytes;
+    }
+    return plan;
+}
+
 namespace {
 
-/// Chooses one copy of each distinct block list, tail and fragment block.
+/// Chooses one copy of each distinct block list and fragment block.
 class Placer {
  public:
-    Placer(const Tree& tree, const LiveTree& live, const std::vector<Pack>& packs,
-           uint32_t block_size)
-        : tree_(tree), live_(live), packs_(packs), block_size_(block_size) {}
+    Placer(const Tree& tree, const LiveTree& live, const TailPlan& tails,
+           const std::vector<Pack>& packs, uint32_t block_size)
+        : tree_(tree), live_(live), tails_(tails), packs_(packs), block_size_(block_size) {}
 
     Placement place(uint64_t start) {
         placement_.files.resize(tree_.inode_count());
@@ -88,14 +108,16 @@ class Placer {
             if (live_.inodes[id].number == 0 || inode.entry.type != EntryType::file) continue;
             placement_.input_bytes += inode.entry.size_bytes;
             choose_blocks(id, inode);
-            choose_tail(id, inode);
         }
+        choose_fragments();
         lay_out(start);
         for (const auto& [twin, first] : twins_)
             placement_.files[twin].start = placement_.files[first].start;
-        for (const auto& [id, choice] : tails_of_) {
-            placement_.files[id].fragment = fragment_index_[choice.first];
-            placement_.files[id].fragment_offset = choice.second;
+        for (InodeId id = 0; id < tree_.inode_count(); ++id) {
+            const uint32_t tail = tails_.of_file[id];
+            if (tail == TailPlan::kNone) continue;
+            placement_.files[id].fragment = fragment_index_[fragment_of_[tail]];
+            placement_.files[id].fragment_offset = tails_.tails[tail].offset;
         }
         return std::move(placement_);
     }
@@ -121,23 +143,14 @@ class Placer {
         }
     }
 
-    void choose_tail(InodeId id, const Inode& inode) {
-        if (inode.data.tail_bytes == 0) return;
-        const TailKey key{inode.data.tail_hash, inode.data.tail_bytes};
-        const auto known = tails_.find(key);
-        if (known != tails_.end()) {
-            placement_.duplicate_bytes += inode.data.tail_bytes;
-            tails_of_.emplace_back(id, known->second);
-            return;
-        }
-        const auto choice =
-            std::pair(fragment_of(inode.pack, inode.data.fragment), inode.data.fragment_offset);
-        tails_.emplace(key, choice);
-        tails_of_.emplace_back(id, choice);
+    void choose_fragments() {
+        placement_.duplicate_bytes += tails_.duplicate_bytes;
+        for (const TailPlan::Tail& tail : tails_.tails)
+            fragment_of_.push_back(number_of(tail.pack, tail.fragment));
     }
 
     /// The number of a fragment block among those that are chosen.
-    size_t fragment_of(uint32_t pack, uint32_t ordinal) {
+    size_t number_of(uint32_t pack, uint32_t ordinal) {
         const PackBlock& block = packs_[pack].blocks[packs_[pack].fragments[ordinal]];
         const auto [known, fresh] = fragments_.try_emplace(block.hash, chosen_.size());
         if (fresh) {
@@ -175,24 +188,24 @@ class Placer {
 
     const Tree& tree_;
     const LiveTree& live_;
+    const TailPlan& tails_;
     const std::vector<Pack>& packs_;
     const uint32_t block_size_;
     Placement placement_;
     std::vector<Run> runs_;
     std::map<std::array<std::byte, 32>, InodeId> lists_;
     std::vector<std::pair<InodeId, InodeId>> twins_;
-    std::map<TailKey, std::pair<size_t, uint32_t>> tails_;
-    std::vector<std::pair<InodeId, std::pair<size_t, uint32_t>>> tails_of_;
     std::map<Hash, size_t> fragments_;
-    std::vector<uint32_t> chosen_;  // size words
+    std::vector<uint32_t> chosen_;     // size words
+    std::vector<size_t> fragment_of_;  // by tail: index into chosen_
     std::vector<uint32_t> fragment_index_;
 };
 
 }  // namespace
 
-Placement plan_data(const Tree& tree, const LiveTree& live, const std::vector<Pack>& packs,
-                    uint32_t block_size_bytes, uint64_t start) {
-    return Placer(tree, live, packs, block_size_bytes).place(start);
+Placement plan_data(const Tree& tree, const LiveTree& live, const TailPlan& tails,
+                    const std::vector<Pack>& packs, uint32_t block_size_bytes, uint64_t start) {
+    return Placer(tree, live, tails, packs, block_size_bytes).place(start);
 }
 
 }  // namespace slipway::image::squashfs

@@ -22,6 +22,21 @@ struct LiveTree {
 };
 LiveTree plan_inodes(const Tree& tree);
 
+/// The distinct ends of the live files that fill no block, and where the packs have them.
+struct TailPlan {
+    static constexpr uint32_t kNone = 0xffffffff;
+    struct Tail {
+        uint32_t pack = 0;
+        uint32_t fragment = 0;  ///< index into Pack::fragments
+        uint32_t offset = 0;    ///< in the fragment block, decoded
+        uint32_t size_bytes = 0;
+    };
+    std::vector<Tail> tails;
+    std::vector<uint32_t> of_file;  ///< by InodeId: index into `tails`, or kNone
+    uint64_t duplicate_bytes = 0;
+};
+TailPlan plan_tails(const Tree& tree, const LiveTree& live);
+
 /// A run of pack bytes to copy to the output, verbatim.
 struct CopyRun {
     uint32_t pack = 0;
@@ -49,9 +64,9 @@ struct Placement {
     uint64_t input_bytes = 0;
     uint64_t duplicate_bytes = 0;
 };
-/// Place the live files' blocks after `start`: each distinct list of blocks and each distinct tail
-/// once, in pack order, so that the copy reads forward.
-Placement plan_data(const Tree& tree, const LiveTree& live, const std::vector<Pack>& packs,
-                    uint32_t block_size_bytes, uint64_t start);
+/// Place the live files' blocks after `start`: each distinct list of blocks and each fragment block
+/// that holds one of the tails once, in pack order, so that the copy reads forward.
+Placement plan_data(const Tree& tree, const LiveTree& live, const TailPlan& tails,
+                    const std::vector<Pack>& packs, uint32_t block_size_bytes, uint64_t start);
 
 }  // namespace slipway::image::squashfs

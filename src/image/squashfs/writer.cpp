@@ -1,4 +1,5 @@
-// One squashfs from layers: pack each, replay the journals, copy the live blocks, write tables.
+// One squashfs from layers: pack each, replay the journals, gather what is alive of fragment blocks
+// that are mostly dead, copy the live blocks, write tables.
 // Must not: unpack anything to disk, or leave a file behind when it fails.
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -15,6 +16,7 @@
 #include "pack_cache.hpp"
 #include "pack_check.hpp"
 #include "placement.hpp"
+#include "repack.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/file.hpp"
 #include "slipway/base/log.hpp"
@@ -44,11 +46,6 @@ int64_t newest_mtime(const std::vector<Pack>& packs) {
             newest = std::max(newest, record.entry.mtime);
     return newest;
 }
-
-/// A cached pack whose blocks are not what they were.
-struct DamagedPack {
-    uint32_t number;
-};
 
 /// Finds the packs that are cached and makes the others, base first; the configuration last.
 class PackMaker {
@@ -135,10 +132,14 @@ SquashfsReport write_once(const std::vector<LayerInput>& layers, const ImageConf
     Tree tree;
     apply_layers(packs, config, output, maker.cache(), options, tree);
     const LiveTree live = plan_inodes(tree);
+    TailPlan tails = plan_tails(tree, live);
+    const RepackReport repacked =
+        repack_fragments(plan_repack(tails, packs), tails, packs, maker.cache(), options);
 
     TableInput input{tree, live, {}, packs, options};
     input.data_start = begin_tables(file, options);
-    input.placement = plan_data(tree, live, packs, options.block_size_bytes, input.data_start);
+    input.placement =
+        plan_data(tree, live, tails, packs, options.block_size_bytes, input.data_start);
     input.modified = options.source_date_epoch.value_or(live.newest_mtime);
     input.clamp_mtime = options.source_date_epoch;
     if (const auto number = find_damaged_pack(input.placement, packs, thread_count(options)))
@@ -153,7 +154,9 @@ SquashfsReport write_once(const std::vector<LayerInput>& layers, const ImageConf
     report.input_bytes = input.placement.input_bytes;
     report.duplicate_bytes = input.placement.duplicate_bytes;
     report.output_bytes = file.size_bytes();
-    report.packed_bytes = maker.cache().packed_bytes();
+    report.packed_bytes = maker.cache().packed_bytes() + repacked.written_bytes;
+    report.repacked_blocks = repacked.blocks;
+    report.saved_bytes = repacked.saved_bytes;
     return report;
 }
 

@@ -9,6 +9,7 @@
 
 #include "../oci/model.hpp"
 #include "../temp_file.hpp"
+#include "kept_file.hpp"
 #include "size.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/file.hpp"
@@ -97,7 +98,7 @@ class Sweeper {
         });
         for (const auto& [kind, file] : candidates) {
             if (total_bytes <= limit_bytes) return;
-            take(kind, file);
+            if (!take(kind, file)) continue;
             total_bytes -= std::min(total_bytes, file.size_bytes);
         }
     }
@@ -107,17 +108,25 @@ class Sweeper {
     }
 
  private:
-    void take(const std::string& kind, const StoredFile& file) {
-        if (file.path.ends_with(kBootNote) && !is_left_over(file.path)) return;
-        if (!gone_.insert(file.path).second) return;
+    /// False for what stays: a squashfs that a container is being started from.
+    bool take(const std::string& kind, const StoredFile& file) {
+        if (file.path.ends_with(kBootNote) && !is_left_over(file.path)) return false;
+        std::optional<UniqueFd> claim;
+        if (kind == "squashfs" && !(claim = claim_kept_file(join_path(store_, file.path)))) {
+            log::verbose("{} is being started from: it is not deleted", file.path);
+            return false;
+        }
+        if (!gone_.insert(file.path).second) return false;
         report_.deleted.push_back({kind, file.path, file.size_bytes});
         report_.freed_bytes += file.size_bytes;
-        if (dry_run_) return;
+        if (dry_run_) return true;
         // Killed meanwhile, we leave no tree behind that looks whole.
         const std::string doomed = join_path(doomed_, temporary_name());
         sys::renameat(AT_FDCWD, join_path(store_, file.path), AT_FDCWD, doomed);
+        claim.reset();  // whoever opened it meanwhile sees that it is no longer there
         remove_tree(doomed);
         if (kind == "unpacked") remove_tree(join_path(store_, file.path + std::string(kBootNote)));
+        return true;
     }
     /// A note goes with its layer and after it: a layer without one counts as whole.
     bool is_left_over(const std::string& note) const {
@@ -147,6 +156,7 @@ void sweep_unfinished(const std::string& directory) {
 }  // namespace
 
 Store::Use::~Use() {
+    elsewhere.reset();
     if (!lock) return;
     lock.reset();
     keep_store_within_limit(directory, began);

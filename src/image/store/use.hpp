@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "../temp_file.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/file.hpp"
 #include "slipway/image/store.hpp"
@@ -23,6 +24,8 @@ struct Store::Use {
     int64_t began;  ///< what was used since is not deleted when we let go
     std::mutex mutex;
     std::optional<FileLock> lock;
+    std::optional<std::string> layers;    ///< where they are unpacked, once that is known
+    std::optional<StagedTree> elsewhere;  ///< that place, if it is not in the store
 };
 
 /// Ends the name of the note beside an unpacked layer (store_unpacked.cpp).

@@ -4,6 +4,8 @@
 
 #include <unistd.h>
 
+#include <optional>
+
 #include "../../../src/image/oci/model.hpp"
 #include "catch.hpp"
 #include "fixture.hpp"
@@ -157,7 +159,30 @@ TEST_CASE("runnable: layers become one squashfs, once") {
     CHECK(error_of([&] {
               make_runnable(parse_image_ref("docker://localhost:1/x"), setup.store.directory());
           }).kind() == ErrorKind::io);
+}
 
+TEST_CASE("runnable: the squashfs stays while somebody has it, whoever wants to delete it") {
+    Setup setup;
+    const auto runnable = [&] {
+        return make_runnable(parse_image_ref("two"), setup.store.directory());
+    };
+    std::optional<RunnableImage> image = runnable();
+    REQUIRE(image->hold != nullptr);
+    std::optional<RunnableImage> copy = image;
+    GcOptions all;
+    all.keep_bytes = 0;
+    image.reset();
+    setup.store.collect_garbage(all);
+    CHECK(exists(copy->path));
+    CHECK(runnable().identity == copy->identity);
     setup.store.remove("two");
-    CHECK(!exists(first.path));
+    const std::string path = copy->path;
+    CHECK(exists(path));
+    copy.reset();
+    all.dry_run = true;
+    CHECK(setup.store.collect_garbage(all).deleted.size() == 1);
+    CHECK(exists(path));
+    all.dry_run = false;
+    setup.store.collect_garbage(all);
+    CHECK(!exists(path));
 }
