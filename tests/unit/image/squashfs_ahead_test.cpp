@@ -159,9 +159,11 @@ TEST_CASE("damage while reading ahead is left to those who ask") {
     for (size_t at = 96; at < good.size(); at += 1 + good.size() / 400) {
         std::string bytes = good;
         bytes[at] = static_cast<char>(~bytes[at]);
+        uint64_t read = 0;
         try {
-            CHECK(ahead(bytes, {"/usr/bin/script"}, {"/etc"}) <= kMostAhead);
+            read = ahead(bytes, {"/usr/bin/script"}, {"/etc"});
         } catch (const Error&) {  // the reader itself refuses the file
         }
+        CHECK(read <= kMostAhead);
     }
 }
