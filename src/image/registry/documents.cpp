@@ -36,15 +36,38 @@ UniqueFd Documents::open_blob(const Digest& digest) const {
 Finder::Finder(RegistryClient& client, const Store* store)
     : client_(client), store_(store), subject_(slipway::quoted(client.reference().text())) {}
 
-Found Finder::find() {
-    Descriptor manifest = top();
-    for (int depth = 0; is_index(manifest); ++depth) {
+Found Finder::find(const std::string& platform) { return follow(top(), platform); }
+
+Found Finder::look() {
+    const Descriptor named = top();
+    const std::string host = host_platform();
+    if (is_index(named, parse(named.digest))) {
+        const auto list = take_index(named);
+        const bool serves = std::any_of(list.begin(), list.end(), [&](const Descriptor& item) {
+            return item.platform.empty() || serves_platform(item.platform, host);
+        });
+        if (!serves) return found_;
+    }
+    return follow(named, "");
+}
+
+/// An index's list; the first one is what the reference names.
+std::vector<Descriptor> Finder::take_index(const Descriptor& index) {
+    auto list = parse_index(parse(index.digest), subject_);
+    for (Descriptor& item : list) item.tag.clear();
+    if (found_.index_digest.empty()) {
+        found_.index_digest = index.digest;
+        found_.in_index = list;
+    }
+    return list;
+}
+
+Found Finder::follow(Descriptor manifest, const std::string& platform) {
+    for (int depth = 0; is_index(manifest, parse(manifest.digest)); ++depth) {
         if (depth == kMostIndexes)
             throw Error(ErrorKind::invalid_image,
                         fmt::format("{} nests indexes more than {} deep", subject_, depth));
-        auto inner = parse_index(parse(manifest.digest), subject_);
-        for (Descriptor& item : inner) item.tag.clear();
-        manifest = choose_image(inner, "", host_platform(), subject_);
+        manifest = choose_image(take_index(manifest), "", platform, subject_);
         document("manifests/", manifest);
     }
     const Json json = parse(manifest.digest);
@@ -56,12 +79,6 @@ Found Finder::find() {
 
 Json Finder::parse(const Digest& digest) const {
     return parse_json(found_.documents->all().at(digest), "the manifest of " + subject_);
-}
-
-bool Finder::is_index(const Descriptor& descriptor) const {
-    if (is_index_type(descriptor.media_type)) return true;
-    const Json json = parse(descriptor.digest);
-    return json.is_object() && json.contains("manifests") && !json.contains("config");
 }
 
 bool Finder::from_store(const Digest& digest) {

@@ -29,7 +29,9 @@ class Documents : public BlobSource {
 
 /// A manifest, and all documents that led to it.
 struct Found {
-    Descriptor manifest;
+    Descriptor manifest;               ///< without a digest where the index has no such platform
+    Digest index_digest;               ///< of what the reference names, where that is an index
+    std::vector<Descriptor> in_index;  ///< what that index lists
     std::shared_ptr<Documents> documents = std::make_shared<Documents>();
     uint64_t fetched_bytes = 0;
 };
@@ -42,13 +44,16 @@ class Finder {
 
     /// Fetch what the reference names, through indexes, to one manifest and its config. Throws:
     /// Error(not_found) with near tags, Error(unsupported) listing platforms, Error(invalid_image).
-    Found find();
+    Found find(const std::string& platform = {});
+    /// The same; an index without this machine's platform is no error.
+    Found look();
 
  private:
     Json parse(const Digest& digest) const;
-    bool is_index(const Descriptor& descriptor) const;
     bool from_store(const Digest& digest);
     Descriptor top();
+    Found follow(Descriptor manifest, const std::string& platform);
+    std::vector<Descriptor> take_index(const Descriptor& index);
     void document(const std::string& kind, const Descriptor& descriptor);
     [[noreturn]] void wrong_digest(const std::string& expected, const Digest& found) const;
     [[noreturn]] void no_such_image(const HttpResponse& response);

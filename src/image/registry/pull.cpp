@@ -1,44 +1,110 @@
-// Pulls images from registries into the store.
-// Must not: name an image before all of it is there.
+// Pulls images and artifacts from registries into the store.
+// Must not: name one before all of it is there.
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "../artifact/model.hpp"
 #include "../oci/model.hpp"
 #include "blobs.hpp"
 #include "documents.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/log.hpp"
+#include "slipway/base/path.hpp"
 #include "slipway/image/registry.hpp"
 
 namespace slipway::image {
 namespace {
 
-bool is_whole(const OciImage& image, const Store& store) {
-    return std::all_of(image.layers.begin(), image.layers.end(),
-                       [&](const Layer& layer) { return store.has_blob(layer.digest); });
+std::vector<Layer> blobs_of(const Content& content) {
+    return content.image ? content.image->layers : blobs_of(*content.artifact);
+}
+
+const Digest& manifest_of(const Content& content) {
+    return content.image ? content.image->manifest_digest : content.artifact->manifest_digest;
 }
 
 /// What the store has under a name, if all of it is there.
-std::optional<OciImage> stored(const std::string& name, const Store& store) {
-    auto image = store.find(name);
-    if (image && !is_whole(*image, store)) image.reset();
-    return image;
+std::optional<Content> stored(const std::string& name, const Store& store) {
+    Content content{std::nullopt, find_artifact(store, name)};
+    if (!content.artifact) content.image = store.find(name);
+    if (!content.artifact && !content.image) return std::nullopt;
+    for (const Layer& layer : blobs_of(content))
+        if (!store.has_blob(layer.digest)) return std::nullopt;
+    return content;
 }
 
-PullResult pull_from(const RegistryEndpoint& endpoint, const RegistryReference& reference,
-                     const std::string& name, Store& store, const PullOptions& options) {
-    RegistryClient client(endpoint, reference, options.access, "pull");
-    const Found found = Finder(client, &store).find();
-    const OciImage wanted =
-        read_image(found.documents, found.manifest, slipway::quoted(reference.text()));
-    if (auto image = stored(name, store);
-        image && image->manifest_digest == found.manifest.digest) {
-        log::verbose("{} is in the store and unchanged", reference.text());
-        return {std::move(*image), name, 0};
+PullResult result_of(Content content, const std::string& name, uint64_t fetched_bytes) {
+    PullResult result;
+    if (content.image) result.image = std::move(*content.image);
+    result.artifact = std::move(content.artifact);
+    result.name = name;
+    result.downloaded_bytes = fetched_bytes;
+    return result;
+}
+
+/// An index names many images by one digest, but of these the store has one.
+bool is_of_platform(const Content& content, const std::string& platform) {
+    return !content.image ||
+           is_for(content.image->config, platform.empty() ? host_platform() : platform);
+}
+
+void check(const Content& content, const PullOptions& options) {
+    if (content.artifact && options.check_artifact) options.check_artifact(*content.artifact);
+}
+
+/// Delete what was fetched and has no name.
+void forget_unnamed(Store& store) {
+    GcOptions only_garbage;
+    only_garbage.build_cache = false;
+    try {
+        store.collect_garbage(only_garbage);
+    } catch (const Error& error) {
+        if (error.kind() != ErrorKind::busy) throw;
+        log::verbose("what was fetched stays in the store until \"slipway gc\": {}",
+                     error.message());
     }
-    const uint64_t fetched = found.fetched_bytes + fetch_layers(client, wanted.layers, store);
+}
+
+[[noreturn]] void no_files(const RegistryReference& reference) {
+    throw Error(ErrorKind::unsupported,
+                fmt::format("{} is an image of layers, not an artifact: it is no file",
+                            slipway::quoted(reference.text())))
+        .note("requested by: --output")
+        .hint(fmt::format("make a file of it: slipway convert docker://{} FILE.sqfs",
+                          reference.text()));
+}
+
+/// Where a pull goes: into the store under a name, or, of artifacts only, without one.
+struct Target {
+    std::string name;
+    bool artifacts_only = false;
+};
+
+/// Fetch what the store lacks.
+PullResult pull_from(const RegistryEndpoint& endpoint, const RegistryReference& reference,
+                     const Target& target, Store& store, const PullOptions& options) {
+    const std::string& name = target.name;
+    RegistryClient client(endpoint, reference, options.access, "pull");
+    const std::string subject = slipway::quoted(reference.text());
+    const Found found = Finder(client, &store).find(options.platform);
+    Content wanted = read_content(found.documents, found.manifest, subject, options.platform);
+    if (target.artifacts_only && !wanted.artifact) no_files(reference);
+    check(wanted, options);
+    if (auto there = name.empty() ? std::nullopt : stored(name, store);
+        there && manifest_of(*there) == found.manifest.digest) {
+        log::verbose("{} is in the store and unchanged", reference.text());
+        return result_of(std::move(*there), name, 0);
+    }
+    const uint64_t fetched = found.fetched_bytes + fetch_layers(client, blobs_of(wanted), store);
     for (const auto& [digest, text] : found.documents->all()) store.add_document(text);
-    return {store.name_image(name, found.manifest.digest, found.manifest.media_type), name,
-            fetched};
+    const auto in_store = open_layout_blobs(join_path(store.directory(), "oci"));
+    if (wanted.image)
+        wanted.image = store.name_image(name, found.manifest.digest, found.manifest.media_type);
+    else if (!name.empty())
+        name_artifact(store, name, *wanted.artifact);
+    if (wanted.artifact) wanted.artifact->blobs = in_store;
+    return result_of(std::move(wanted), name, fetched);
 }
 
 }  // namespace
@@ -49,29 +115,59 @@ PullResult pull_image(const std::string& text, Store& store, const PullOptions& 
         options.name.empty() ? reference.stored_name() : normalize_stored_name(options.name);
     const std::string pinned = reference.stored_name();
     if (!reference.digest.empty() && name == pinned)
-        if (auto image = stored(name, store)) return {std::move(*image), name, 0};
+        if (auto content = stored(name, store);
+            content && is_of_platform(*content, options.platform)) {
+            check(*content, options);
+            return result_of(std::move(*content), name, 0);
+        }
     try {
         return at_each_endpoint(reference, [&](const RegistryEndpoint& endpoint) {
-            return pull_from(endpoint, reference, name, store, options);
+            return pull_from(endpoint, reference, {name, false}, store, options);
         });
     } catch (const Unreachable& error) {
-        auto image = options.stored_will_do ? stored(name, store) : std::nullopt;
-        if (!image) throw;
+        auto content = options.stored_will_do ? stored(name, store) : std::nullopt;
+        if (!content || !is_of_platform(*content, options.platform)) throw;
+        check(*content, options);
         log::warning("{}; taking {} as it was pulled before", error.message(), name);
-        return {std::move(*image), name, 0};
+        return result_of(std::move(*content), name, 0);
     }
+}
+
+SaveResult pull_files(const std::string& text, const std::string& output, Store& store,
+                      const PullOptions& options) {
+    const RegistryReference reference = parse_registry_reference(text);
+    const std::string name = options.name.empty() ? "" : normalize_stored_name(options.name);
+    const PullResult pulled = at_each_endpoint(reference, [&](const RegistryEndpoint& endpoint) {
+        return pull_from(endpoint, reference, {name, true}, store, options);
+    });
+    SaveResult result;
+    result.files = save_artifact(*pulled.artifact, output);
+    result.manifest_digest = pulled.artifact->manifest_digest;
+    result.downloaded_bytes = pulled.downloaded_bytes;
+    if (name.empty()) forget_unnamed(store);
+    return result;
 }
 
 std::string stored_name_of(const std::string& reference) {
     return parse_registry_reference(reference).stored_name();
 }
 
-OciImage look_at_image(const std::string& text, const RegistryAccess& access) {
+RegistryFacts look_at_reference(const std::string& text, const std::string& platform,
+                                const RegistryAccess& access) {
     const RegistryReference reference = parse_registry_reference(text);
     return at_each_endpoint(reference, [&](const RegistryEndpoint& endpoint) {
         RegistryClient client(endpoint, reference, access, "pull");
-        const Found found = Finder(client, nullptr).find();
-        return read_image(found.documents, found.manifest, slipway::quoted(reference.text()));
+        Finder finder(client, nullptr);
+        const Found found = platform.empty() ? finder.look() : finder.find(platform);
+        RegistryFacts facts;
+        facts.index_digest = found.index_digest;
+        for (const Descriptor& item : found.in_index)
+            if (!item.platform.empty() && !is_artifact(item))
+                facts.platforms.push_back({item.platform, item.digest});
+        if (!found.manifest.digest.empty())
+            facts.content =
+                read_content(found.documents, found.manifest, slipway::quoted(reference.text()));
+        return facts;
     });
 }
 
