@@ -60,6 +60,7 @@ class ArtifactTest(RegistryTest):
         connection.request("GET", f"/v2/{name}/manifests/{tag}", headers={"Accept": MANIFEST})
         response = connection.getresponse()
         data = response.read()
+        connection.close()
         self.assertEqual(response.status, 200, data)
         return json.loads(data), digest_of(data)
 

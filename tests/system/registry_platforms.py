@@ -58,6 +58,7 @@ class PlatformTest(RegistryTest):
         connection.request("GET", f"/v2/{name}/manifests/{reference}", headers={"Accept": f"{INDEX}, {MANIFEST}"})
         response = connection.getresponse()
         data = response.read()
+        connection.close()
         self.assertEqual(response.status, 200, data)
         return data
 

@@ -12,22 +12,15 @@
 namespace slipway::image {
 namespace {
 
-bool ends_with_any(const std::string& text, std::initializer_list<std::string_view> suffixes) {
-    for (const auto suffix : suffixes)
-        if (text.ends_with(suffix)) return true;
-    return false;
-}
-
 /// Other tools say less than ours: oras and podman know a file's name only.
 ArtifactKind kind_of(const Artifact& artifact) {
     if (artifact.files.size() != 1) return ArtifactKind::other;
     const ArtifactFile& file = artifact.files[0];
     if (artifact.type == kDatasetArtifactType) return ArtifactKind::dataset;
-    if (artifact.type == kImageArtifactType || file.media_type == kSquashfsType ||
-        ends_with_any(file.title, {".sqfs", ".squashfs"}))
-        return ArtifactKind::squashfs;
+    if (file.media_type == kSquashfsType) return ArtifactKind::squashfs;
     if (file.media_type == kSifLayerType || file.title.ends_with(".sif")) return ArtifactKind::sif;
-    return ArtifactKind::other;
+    const bool named = file.title.ends_with(".sqfs") || file.title.ends_with(".squashfs");
+    return named ? ArtifactKind::squashfs : ArtifactKind::other;
 }
 
 std::map<std::string, std::string> annotations_of(const Json& object) {
