@@ -12,6 +12,7 @@ import time
 
 from registry_server import Answer, put_blob, put_manifest
 from registry_test import RegistryTest
+from sid_root import sid_program
 from sif_file import partition, write_sif
 from slipway_test import Dir, File, digest_of, main, program, require_program, run
 from small_root import make_root
@@ -443,6 +444,22 @@ class Interoperation(ArtifactTest):
         # And from the layout, byte for byte.
         told = self.push("--all-platforms", f"oci:{self.path('layout')}:v1", f"{host}/again/digits:v1")
         self.assertEqual(told["manifest_digest"], digest)
+
+
+    def test_apptainer_takes_our_sif_files_and_we_take_its(self):
+        apptainer = sid_program("apptainer", "apptainer", "charliecloud", "squashfuse")
+        host, cache = self.registry.host, {"APPTAINER_CACHEDIR": self.path("cache"), "APPTAINER_TMPDIR": self.path("")}
+        self.make_image("root.sqfs")
+        self.assert_succeeds(self.slipway("convert", "root.sqfs", "image.sif"))
+        self.push("--artifact", "image.sif", f"{host}/lab/ours:v1")
+        result = run([apptainer, "pull", "--no-https", self.path("pulled.sif"), f"oras://{host}/lab/ours:v1"], env={**self.env, **cache})
+        self.assert_succeeds(result)
+        self.assertEqual(bytes_of(self.path("pulled.sif")), bytes_of(self.path("image.sif")))
+        result = run([apptainer, "push", "--no-https", "-U", self.path("image.sif"), f"oras://{host}/lab/theirs:v1"], env={**self.env, **cache})
+        self.assert_succeeds(result)
+        self.assertEqual(self.assert_succeeds(self.slipway("run", f"docker://{host}/lab/theirs:v1")).stdout, "small root\n")
+        self.pull(f"{host}/lab/theirs:v1", "-o", "theirs.sif")
+        self.assertEqual(bytes_of(self.path("theirs.sif")), bytes_of(self.path("image.sif")))
 
 
 class Secured(ArtifactTest):
