@@ -32,6 +32,22 @@ std::map<std::string, std::string> annotations_of(const Json& object) {
     return found;
 }
 
+std::string layout_of(const Store& store) { return join_path(store.directory(), "oci"); }
+
+std::optional<Descriptor> entry_of(const Store& store, const std::string& name) {
+    const std::string full = normalize_stored_name(name);
+    for (Descriptor& entry : parse_index(read_layout_index(layout_of(store)), "the store's index"))
+        if (entry.tag == full) return std::move(entry);
+    return std::nullopt;
+}
+
+Artifact stored_artifact(const Store& store, const Descriptor& entry) {
+    auto blobs = open_layout_blobs(layout_of(store));
+    const std::string subject = slipway::quoted(entry.tag);
+    const Manifest manifest = read_manifest(*blobs, entry, subject);
+    return read_artifact(std::move(blobs), manifest, subject);
+}
+
 }  // namespace
 
 std::string_view to_string(ArtifactKind kind) {
@@ -89,23 +105,27 @@ std::vector<Layer> blobs_of(const Artifact& artifact) {
 }
 
 std::optional<Artifact> find_artifact(const Store& store, const std::string& name) {
-    const std::string full = normalize_stored_name(name);
-    const std::string layout = join_path(store.directory(), "oci");
-    for (const Descriptor& entry : parse_index(read_layout_index(layout), "the store's index")) {
-        if (entry.tag != full) continue;
-        if (entry.artifact_type.empty()) return std::nullopt;
-        auto blobs = open_layout_blobs(layout);
-        const std::string subject = slipway::quoted(full);
-        const Manifest manifest = read_manifest(*blobs, entry, subject);
-        return read_artifact(std::move(blobs), manifest, subject);
-    }
-    return std::nullopt;
+    const auto entry = entry_of(store, name);
+    if (!entry || entry->artifact_type.empty()) return std::nullopt;
+    return stored_artifact(store, *entry);
+}
+
+std::optional<Content> find_content(const Store& store, const std::string& name) {
+    const auto entry = entry_of(store, name);
+    if (!entry) return std::nullopt;
+    Content content;
+    if (entry->artifact_type.empty())
+        content.image =
+            read_image(open_layout_blobs(layout_of(store)), *entry, slipway::quoted(entry->tag));
+    else
+        content.artifact = stored_artifact(store, *entry);
+    return content;
 }
 
 Artifact name_artifact(Store& store, const std::string& name, const Artifact& artifact) {
     const std::string full = normalize_stored_name(name);
     store.begin_use();
-    const std::string layout = join_path(store.directory(), "oci");
+    const std::string layout = layout_of(store);
     LayoutWriter writer(layout, store.subdirectory("tmp"));
     Descriptor descriptor;
     descriptor.media_type = artifact.manifest_type;

@@ -17,6 +17,8 @@ Artifact read_artifact(std::shared_ptr<const BlobSource> blobs, const Manifest& 
 /// An image or an artifact, whichever the manifest is of.
 Content read_content(std::shared_ptr<const BlobSource> blobs, const Descriptor& manifest,
                      const std::string& subject, const std::string& platform = {});
+/// What the store has under a name.
+std::optional<Content> find_content(const Store& store, const std::string& name);
 /// The files as what is fetched and mounted like layers.
 std::vector<Layer> blobs_of(const Artifact& artifact);
 

@@ -2,7 +2,6 @@
 // Must not: know how registries talk.
 #include <fmt/format.h>
 
-#include "../oci/platform.hpp"
 #include "model.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/full_program.hpp"
@@ -35,12 +34,16 @@ Content pull_content(const ImageRef& ref, const Store& store) {
 
 Content open_content(const ImageRef& ref, const Store& store) {
     if (ref.kind == RefKind::registry) return pull_content(ref, store);
+    if (ref.kind == RefKind::stored)
+        if (auto content = find_content(store, ref.name)) {
+            if (content->artifact && content->artifact->kind == ArtifactKind::other)
+                throw no_image(*content->artifact, ref.text);
+            if (content->image && !ref.platform.empty())
+                require_platform(content->image->config, ref.platform, slipway::quoted(ref.text));
+            return std::move(*content);
+        }
     Content content;
-    if (ref.kind == RefKind::stored) content.artifact = find_artifact(store, ref.name);
-    if (!content.artifact)
-        content.image = open_layered(ref, store);
-    else if (content.artifact->kind == ArtifactKind::other)
-        throw no_image(*content.artifact, ref.text);
+    content.image = open_layered(ref, store);
     return content;
 }
 

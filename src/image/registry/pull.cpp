@@ -26,10 +26,8 @@ const Digest& manifest_of(const Content& content) {
 
 /// What the store has under a name, if all of it is there.
 std::optional<Content> stored(const std::string& name, const Store& store) {
-    Content content{std::nullopt, find_artifact(store, name)};
-    if (!content.artifact) content.image = store.find(name);
-    if (!content.artifact && !content.image) return std::nullopt;
-    for (const Layer& layer : blobs_of(content))
+    auto content = find_content(store, name);
+    for (const Layer& layer : content ? blobs_of(*content) : std::vector<Layer>())
         if (!store.has_blob(layer.digest)) return std::nullopt;
     return content;
 }
