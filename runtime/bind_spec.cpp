@@ -39,8 +39,8 @@ constexpr const char* kBindForm =
     "write SRC[:DST[:OPTIONS]] with absolute DST and options out of ro, rw, optional, create, "
     "norec, noexec, nosuid, nodev, separated by commas";
 constexpr const char* kDataForm =
-    "write FILE.sqfs:DST[:OPTIONS] with absolute DST and options out of optional, noexec, "
-    "separated by commas";
+    "write FILE.sqfs:DST[:OPTIONS], or a stored name or docker://REF in place of the file, with "
+    "absolute DST and options out of optional, noexec, separated by commas";
 
 struct Form {
     const char* noun;
@@ -80,9 +80,21 @@ BindSpec parse(const Typed& typed, const std::vector<std::string>& parts, const 
     return bind;
 }
 
+/// A reference holds colons itself: what follows it begins with ":/".
+std::vector<std::string> split_data(const std::string& text) {
+    constexpr std::string_view kScheme = "docker://";
+    const bool registry = text.starts_with(kScheme);
+    const size_t colon = text.find(":/", registry ? kScheme.size() : 0);
+    if (colon == std::string::npos)
+        return registry ? std::vector<std::string>{text} : split(text, ':');
+    std::vector<std::string> parts = split(text.substr(colon + 1), ':');
+    parts.insert(parts.begin(), text.substr(0, colon));
+    return parts;
+}
+
 BindSpec parse_data(const Typed& typed) {
     const Form form{"data pack", kDataForm};
-    const auto parts = split(typed.text, ':');
+    const auto parts = split_data(typed.text);
     if (parts.size() < 2 || parts[1].empty())
         throw malformed(typed, form, "it does not say where to show the file");
     if (parts.size() == 3)
@@ -93,6 +105,7 @@ BindSpec parse_data(const Typed& typed) {
                                 fmt::format("there is no option {}", slipway::quoted(name)));
     BindSpec data = parse(typed, parts, form);
     data.read_only = true;
+    data.named = parts[0];
     return data;
 }
 

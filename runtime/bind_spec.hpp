@@ -18,6 +18,7 @@ struct BindSpec {
     bool create = false;  ///< make a missing source directory on the host
     bool recursive = true;
     bool no_exec = false, no_suid = false, no_devices = false;
+    std::string named;  ///< of a data pack: a file, stored name or docker://REF, as typed
 };
 
 struct MountSpec {

@@ -15,6 +15,7 @@
 #include "slipway/base/error.hpp"
 #include "slipway/base/log.hpp"
 #include "slipway/base/sys.hpp"
+#include "slipway/image/artifact.hpp"
 #include "slipway/runtime/trust.hpp"
 #include "stage.hpp"
 
@@ -55,6 +56,29 @@ image::RunnableImage reread_against(const Digest& seal, image::RunnableImage ima
     return image;
 }
 
+bool is_file(const BindSpec& data) {
+    const std::string& name = data.named;
+    return name.starts_with('/') || name.starts_with("./") || name.starts_with("../") ||
+           name.ends_with(".sqfs") || name.ends_with(".squashfs") ||
+           sys::stat_if_exists(AT_FDCWD, data.source);
+}
+
+/// Packs that were pulled, or are now, lie in the store.
+void find_packs(RunSpec& spec, const std::string& store) {
+    for (auto& pack : spec.mounts.data) {
+        if (is_file(pack)) continue;
+        try {
+            pack.source = image::find_pack(pack.named, store);
+        } catch (Error& error) {
+            if (!pack.optional || error.kind() != ErrorKind::not_found) {
+                error.note("requested by: " + pack.origin);
+                throw;
+            }
+            log::verbose("{}", error.message());
+        }
+    }
+}
+
 /// A pack's compressor may need the full program, which can begin only before anything else has.
 /// What else is wrong with a pack is told where it is mounted.
 void look_at_packs(const RunSpec& spec) {
@@ -79,6 +103,7 @@ RunPlan plan(const RunOptions& options) {
         auto binds = read_site_mounts();
         spec.mounts.binds.insert(spec.mounts.binds.begin(), binds.begin(), binds.end());
     }
+    find_packs(spec, options.store);
     look_at_packs(spec);
     HostFacts facts = probe_host(spec);
     if (keys) verify_packs(spec, *keys, facts);

@@ -6,6 +6,7 @@ _slipway_values() { # OPTION: what may follow it; fails if the option takes no v
     --compressor) echo "zstd gzip xz lz4" ;;
     --tls-verify) echo "true false" ;;
     --network) echo "host none" ;;
+    --platform) echo "linux/amd64 linux/arm64 linux/arm/v7 linux/ppc64le linux/riscv64 linux/s390x" ;;
     --preload) echo "train" ;;
     --session) echo "none" ;;
     --model) echo "lenet mlp" ;;
@@ -43,16 +44,16 @@ _slipway_options() { # SUBCOMMAND ("" for none)
             "--session --linger -s --storage --dry-run" ;;
     build) echo "-h --help -t --tag -f --file -o --output --build-arg --preload --sbom --target --no-cache --network -s --storage --dry-run" ;;
     bootstrap) echo "-h --help -t --tag --mirror --include --variant -s --storage" ;;
-    convert) echo "-h --help --compressor --level --block-size --threads --sbom -s --storage" ;;
+    convert) echo "-h --help --platform --compressor --level --block-size --threads --sbom -s --storage" ;;
     sign) echo "-h --help --key --cert" ;;
     verify) echo "-h --help --key --ca --json" ;;
     sbom) echo "-h --help --format -o --output -s --storage" ;;
     pack) echo "-h --help -o --output --name --data-version --license --source --description --level --block-size" ;;
     fetch) echo "-h --help -o --output --catalogue --list --json -s --storage" ;;
-    images | inspect | doctor) echo "-h --help --json -s --storage" ;;
-    pull) echo "-h --help -t --tag --authfile --tls-verify --json -s --storage" ;;
-    push) echo "-h --help --authfile --tls-verify --json -s --storage" ;;
-    images | inspect) echo "-h --help --json -s --storage" ;;
+    images | doctor) echo "-h --help --json -s --storage" ;;
+    inspect) echo "-h --help --platform --json -s --storage" ;;
+    pull) echo "-h --help -t --tag -o --output --platform --authfile --tls-verify --json -s --storage" ;;
+    push) echo "-h --help --artifact --all-platforms --platform --authfile --tls-verify --json -s --storage" ;;
     rmi) echo "-h --help -s --storage" ;;
     gc) echo "-h --help --keep-cache --keep --dry-run --json -s --storage" ;;
     slipway-train) echo "-h --help --version --model --data --epochs --strategy --device --batch-size --lr --schedule

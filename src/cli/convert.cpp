@@ -22,6 +22,7 @@ struct Options {
     std::string destination;
     std::string codec;
     std::string store;
+    std::string platform;
     bool sbom = false;
     image::SquashfsOptions squashfs;
 };
@@ -48,8 +49,8 @@ std::optional<int64_t> source_date_epoch() {
 }
 
 int convert_and_list(const Options& options, const image::Store& store) {
-    const auto report =
-        image::convert_with_sbom(options.source, options.destination, store, options.squashfs);
+    const auto report = image::convert_with_sbom(options.source, options.destination, store,
+                                                 options.squashfs, options.platform);
     for (const auto& warning : report.warnings) log::warning("{}", warning);
     log::info("wrote {} ({}) with its list of software", options.destination,
               human_bytes(report.output_bytes));
@@ -83,18 +84,25 @@ void add_convert(CLI::App& app, Action& action) {
         ->transform(CLI::AsSizeValue(false));
     command->add_option("--threads", options->squashfs.threads,
                         "compressing threads (default: one a processor)");
+    command->add_option("--platform", options->platform,
+                        "OS/ARCH[/VARIANT] of an image of several (default: this machine's)");
     command->add_flag("--sbom", options->sbom,
                       "put a list of the software (SPDX) into the squashfs file");
     command->add_option("-s,--storage", options->store,
                         "the image store (default: $SLIPWAY_STORE)");
-    command->callback([options, &action] {
-        action = [options] {
+    command->callback([command, options, &action] {
+        bool as_it_is = true;
+        for (const char* how : {"--compressor", "--level", "--block-size"})
+            as_it_is = as_it_is && command->count(how) == 0;
+        action = [options, as_it_is] {
             options->squashfs.codec = codec_of(options->codec, options->destination);
             options->squashfs.source_date_epoch = source_date_epoch();
+            if (!options->platform.empty())
+                options->platform = image::normalize_platform(options->platform);
             const auto store = image::Store::open(chosen_store(options->store));
             if (options->sbom) return convert_and_list(*options, store);
-            const auto report =
-                image::convert(options->source, options->destination, store, options->squashfs);
+            const auto report = image::convert(options->source, options->destination, store,
+                                               options->squashfs, options->platform, as_it_is);
             for (const auto& warning : report.warnings) log::warning("{}", warning);
             log::info("{}", report.text);
             return 0;

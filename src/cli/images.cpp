@@ -21,26 +21,33 @@ struct ImagesOptions {
 std::string as_json(const std::vector<image::StoredImage>& images) {
     Json list = Json::array();
     for (const auto& image : images)
-        list.push_back({{"name", image.name},
-                        {"manifest_digest", image.manifest_digest.text()},
-                        {"config_digest", image.config_digest.text()},
-                        {"size_bytes", image.size_bytes},
-                        {"layers", image.layers},
-                        {"architecture", image.architecture},
-                        {"squashfs", image.squashfs.empty() ? Json() : Json(image.squashfs)},
-                        {"created", image.created}});
+        list.push_back(
+            {{"name", image.name},
+             {"kind", image.kind},
+             {"artifact_type", image.artifact_type.empty() ? Json() : Json(image.artifact_type)},
+             {"manifest_digest", image.manifest_digest.text()},
+             {"config_digest", image.config_digest.text()},
+             {"size_bytes", image.size_bytes},
+             {"layers", image.layers},
+             {"architecture", image.architecture},
+             {"squashfs", image.squashfs.empty() ? Json() : Json(image.squashfs)},
+             {"created", image.created}});
     return to_text(list, 2) + "\n";
 }
 
 std::string as_table(const std::vector<image::StoredImage>& images) {
     size_t width = 4;
     for (const auto& image : images) width = std::max(width, image.name.size());
-    std::string text =
-        fmt::format("{:<{}}  {:<12}  {:>10}  {}\n", "NAME", width, "IMAGE", "SIZE", "CREATED");
-    for (const auto& image : images)
-        text += fmt::format("{:<{}}  {:<12}  {:>10}  {}\n", image.name, width,
-                            image.config_digest.hex().substr(0, 12), human_bytes(image.size_bytes),
+    std::string text = fmt::format("{:<{}}  {:<12}  {:<8}  {:>10}  {}\n", "NAME", width, "IMAGE",
+                                   "KIND", "SIZE", "CREATED");
+    for (const auto& image : images) {
+        // The config of artifacts is empty, and one for all.
+        const Digest& id =
+            image.artifact_type.empty() ? image.config_digest : image.manifest_digest;
+        text += fmt::format("{:<{}}  {:<12}  {:<8}  {:>10}  {}\n", image.name, width,
+                            id.hex().substr(0, 12), image.kind, human_bytes(image.size_bytes),
                             image.created);
+    }
     return text;
 }
 

@@ -19,6 +19,7 @@ namespace {
 struct Options {
     std::string image;
     std::string store;
+    std::string platform;
     bool json = false;
 };
 
@@ -51,6 +52,55 @@ Json facts_of_directory(const image::ImageRef& ref) {
     return facts;
 }
 
+Json facts_of_layers(const image::OciImage& image) {
+    Json facts{{"config", image::config_to_json(image.config)},
+               {"config_digest", image.config_digest.text()},
+               {"layers", layer_list(image)}};
+    if (!image.manifest_digest.empty()) facts["manifest_digest"] = image.manifest_digest.text();
+    return facts;
+}
+
+Json facts_of_artifact(const image::Artifact& artifact) {
+    Json files = Json::array();
+    for (const auto& file : artifact.files)
+        files.push_back({{"title", file.title},
+                         {"digest", file.digest.text()},
+                         {"size_bytes", file.size_bytes},
+                         {"media_type", file.media_type}});
+    return {{"artifact_kind", image::to_string(artifact.kind)},
+            {"artifact_type", artifact.type},
+            {"manifest_digest", artifact.manifest_digest.text()},
+            {"annotations", artifact.annotations},
+            {"files", files}};
+}
+
+Json facts_of_content(const image::Content& content) {
+    if (content.artifact) return facts_of_artifact(*content.artifact);
+    return content.image ? facts_of_layers(*content.image) : Json::object();
+}
+
+Json facts_of_registry(const image::ImageRef& ref) {
+    const auto found = image::look_at_reference(ref.name, ref.platform);
+    Json facts = facts_of_content(found.content);
+    if (found.index_digest.empty()) return facts;
+    facts["index_digest"] = found.index_digest.text();
+    facts["platforms"] = Json::array();
+    for (const auto& platform : found.platforms)
+        facts["platforms"].push_back(
+            {{"platform", platform.name}, {"manifest_digest", platform.manifest_digest.text()}});
+    return facts;
+}
+
+/// A stored artifact that is a squashfs file has what such a file tells, too.
+Json facts_of_stored(const image::ImageRef& ref, const image::Store& store) {
+    const auto artifact = image::find_artifact(store, ref.name);
+    if (!artifact) return facts_of_layers(image::open_layered(ref, store));
+    Json facts = facts_of_artifact(*artifact);
+    if (artifact->kind != image::ArtifactKind::other)
+        facts.update(facts_of_squashfs(image::file_of(*artifact, ref, store)));
+    return facts;
+}
+
 Json facts_of(const image::ImageRef& ref, const std::string& store) {
     Json facts;
     switch (ref.kind) {
@@ -62,16 +112,14 @@ Json facts_of(const image::ImageRef& ref, const std::string& store) {
         case image::RefKind::host:
             facts = facts_of_directory(ref);
             break;
-        default: {
-            const auto image = ref.kind == image::RefKind::registry
-                                   ? image::look_at_image(ref.name)
-                                   : image::open_layered(ref, image::Store::open(store));
-            facts = {{"config", image::config_to_json(image.config)},
-                     {"config_digest", image.config_digest.text()},
-                     {"layers", layer_list(image)}};
-            if (!image.manifest_digest.empty())
-                facts["manifest_digest"] = image.manifest_digest.text();
-        }
+        case image::RefKind::registry:
+            facts = facts_of_registry(ref);
+            break;
+        case image::RefKind::stored:
+            facts = facts_of_stored(ref, image::Store::open(store));
+            break;
+        default:
+            facts = facts_of_layers(image::open_layered(ref, image::Store::open(store)));
     }
     facts["image"] = ref.text;
     facts["kind"] = image::to_string(ref.kind);
@@ -89,9 +137,22 @@ std::string as_text(const Json& facts) {
     std::string text =
         fmt::format("{:<15} {}\n{:<15} {}\n", "image", facts["image"].get<std::string>(), "kind",
                     facts["kind"].get<std::string>());
-    for (const char* key : {"config_digest", "manifest_digest", "compressor"})
+    for (const char* key : {"artifact_kind", "artifact_type", "index_digest", "config_digest",
+                            "manifest_digest", "compressor"})
         if (facts.contains(key))
             text += fmt::format("{:<15} {}\n", key, facts[key].get<std::string>());
+    const Json platforms = facts.value("platforms", Json::array());
+    for (const auto& platform : platforms)
+        text += fmt::format("{:<15} {} ({})\n", "platform", platform["platform"].get<std::string>(),
+                            platform["manifest_digest"].get<std::string>());
+    const Json files = facts.value("files", Json::array());
+    for (const auto& file : files)
+        text += fmt::format(
+            "{:<15} {} ({}, {})\n", "file", slipway::quoted(file["title"].get<std::string>()),
+            human_bytes(file["size_bytes"].get<uint64_t>()), file["digest"].get<std::string>());
+    const Json annotations = facts.value("annotations", Json::object());
+    for (const auto& [key, value] : annotations.items())
+        text += fmt::format("{:<15} {}={}\n", "annotation", key, value.get<std::string>());
     if (facts.contains("size_bytes"))
         text +=
             fmt::format("{:<15} {}\n", "size", human_bytes(facts["size_bytes"].get<uint64_t>()));
@@ -99,7 +160,10 @@ std::string as_text(const Json& facts) {
     for (const auto& layer : layers)
         text += fmt::format("{:<15} {} ({})\n", "layer", layer["diff_id"].get<std::string>(),
                             human_bytes(layer["size_bytes"].get<uint64_t>()));
-    if (!facts.contains("config")) return text + "no configuration inside\n";
+    if (!facts.contains("config"))
+        return facts.contains("platforms")     ? text + "no image for this machine among them\n"
+               : facts.contains("annotations") ? text
+                                               : text + "no configuration inside\n";
     const Json& document = facts["config"];
     for (const char* key : {"architecture", "os", "created"})
         if (document.contains(key))
@@ -127,13 +191,17 @@ void add_inspect(CLI::App& app, Action& action) {
     auto* command = app.add_subcommand("inspect", "Show an image's configuration and layers");
     auto options = std::make_shared<Options>();
     command->add_option("image", options->image, "any image reference")->required();
+    command->add_option("--platform", options->platform,
+                        "OS/ARCH[/VARIANT] of an image of several (default: this machine's)");
     command->add_flag("--json", options->json, "as JSON");
     command->add_option("-s,--storage", options->store,
                         "the image store (default: $SLIPWAY_STORE)");
     command->callback([options, &action] {
         action = [options] {
-            const Json facts =
-                facts_of(image::parse_image_ref(options->image), chosen_store(options->store));
+            auto ref = image::parse_image_ref(options->image);
+            if (!options->platform.empty())
+                ref.platform = image::normalize_platform(options->platform);
+            const Json facts = facts_of(ref, chosen_store(options->store));
             print(options->json ? to_text(facts, 2) + "\n" : as_text(facts));
             return 0;
         };

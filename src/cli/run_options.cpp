@@ -84,7 +84,8 @@ bool is_given(const CLI::App& command, const char* option) {
 void add_mounts(const Declaration& declare, RunFlags& flags) {
     declare.option("-b,--bind,--volume", flags.binds,
                    "SRC[:DST[:OPTIONS]]: show a file or directory of the host");
-    declare.option("--data", flags.data, "FILE.sqfs:DST: show a data pack, served like the image");
+    declare.option("--data", flags.data,
+                   "FILE.sqfs|NAME|docker://REF:DST: show a data pack, served like the image");
     declare.flag("-w,--write", flags.run.write, "let the command change a directory image");
     declare.option("--overlay", flags.overlay,
                    "tmpfs[=SIZE] or DIR: take changes in memory, or keep them in DIR");

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "added_files.hpp"
+#include "artifact/model.hpp"
 #include "destination.hpp"
 #include "layer/tree_source.hpp"
 #include "oci/archive_blobs.hpp"
@@ -31,16 +32,28 @@ namespace {
 struct Source {
     std::optional<OciImage> layered;
     TreeImage tree;
+    std::optional<Artifact> artifact;  ///< of which the tree is the only file
+    RefKind file = RefKind::squashfs;  ///< what that file is
 };
 
-Source open_source(const std::string& text, const Store& store) {
+Source open_source(const std::string& text, const Store& store, const std::string& platform) {
     ImageRef ref = parse_image_ref(text);
+    ref.platform = platform;
     Source source;
     if (ref.kind == RefKind::directory || ref.kind == RefKind::squashfs ||
         ref.kind == RefKind::sif) {
         source.tree = open_tree_image(ref);
-    } else {
-        source.layered = open_layered(ref, store);
+        if (!platform.empty())
+            require_platform(source.tree.config, platform, slipway::quoted(text));
+        return source;
+    }
+    Content content = open_content(ref, store);
+    source.layered = std::move(content.image);
+    if (content.artifact) {
+        const ImageRef file = file_of(*content.artifact, ref, store);
+        source.file = file.kind;
+        source.tree = open_tree_image(file);
+        source.artifact = std::move(content.artifact);
     }
     return source;
 }
@@ -244,6 +257,17 @@ std::string losses(const Source& source, const Destination& destination) {
            "diff ids stay";
 }
 
+bool is_file_of(const Source& source, Target kind) {
+    return source.artifact &&
+           kind == (source.file == RefKind::sif ? Target::sif : Target::squashfs);
+}
+
+ConvertReport copy(const Artifact& artifact, const Destination& destination) {
+    save_artifact(artifact, destination.path);
+    return {describe(destination.path, artifact.files[0].size_bytes) + ", the artifact as it is",
+            {}};
+}
+
 ConvertReport write(Source& source, const Destination& destination, const Store& store,
                     const SquashfsOptions& options) {
     switch (destination.kind) {
@@ -266,26 +290,36 @@ ConvertReport write(Source& source, const Destination& destination, const Store&
     return to_directory(source, destination, store);
 }
 
+OciImage of_platform(OciImage image, const ImageRef& ref) {
+    if (!ref.platform.empty())
+        require_platform(image.config, ref.platform, slipway::quoted(ref.text));
+    return image;
+}
+
 }  // namespace
 
 OciImage open_layered(const ImageRef& ref, const Store& store) {
     switch (ref.kind) {
         case RefKind::oci_layout:
-            return open_oci_layout(ref.path, ref.name);
+            return open_oci_layout(ref.path, ref.name, ref.platform);
         case RefKind::docker_archive:
-            return open_docker_archive(ref.path, ref.name);
+            return of_platform(open_docker_archive(ref.path, ref.name), ref);
         case RefKind::oci_archive:
-            return open_oci_archive(ref.path, ref.name);
+            return open_oci_archive(ref.path, ref.name, ref.platform);
         case RefKind::archive:
-            return open_archive(ref.path, ref.name).image;
+            return of_platform(open_archive(ref.path, ref.name, ref.platform).image, ref);
         case RefKind::tar:
             return open_plain_tar(ref.path);
         case RefKind::stored:
-            return store.get(ref.name);
+            return of_platform(store.get(ref.name), ref);
         case RefKind::registry: {
             Store target = store;
             PullOptions options;
             options.stored_will_do = true;
+            options.platform = ref.platform;
+            options.check_artifact = [&](const Artifact& artifact) {
+                throw no_image(artifact, ref.text);
+            };
             return pull_image(ref.name, target, options).image;
         }
         default:
@@ -303,11 +337,14 @@ SquashfsReport write_squashfs(const OciImage& image, const std::string& output, 
 }
 
 ConvertReport convert(const std::string& source_text, const std::string& destination_text,
-                      const Store& store, const SquashfsOptions& options) {
+                      const Store& store, const SquashfsOptions& options,
+                      const std::string& platform, bool as_it_is) {
     Destination destination = parse_destination(destination_text);
     check_destination(destination);
     try {
-        Source source = open_source(source_text, store);
+        Source source = open_source(source_text, store, platform);
+        if (as_it_is && is_file_of(source, destination.kind))
+            return copy(*source.artifact, destination);
         if (const std::string lost = losses(source, destination); !lost.empty())
             log::info("{}", lost);
         return write(source, destination, store, options);

@@ -2,6 +2,7 @@
 // Must not: mount anything.
 #include <fmt/core.h>
 
+#include "artifact/model.hpp"
 #include "layer/tree_source.hpp"
 #include "oci/archive_blobs.hpp"
 #include "oci/model.hpp"
@@ -86,10 +87,17 @@ KeptSquashfs squashfs_of(const OciImage& image, const ImageRef& ref, const Store
     return make_squashfs(image, ref, Store::open(Store::personal_directory()));
 }
 
+std::string architecture_of(const std::string& platform) {
+    const std::string rest = platform.substr(platform.find('/') + 1);
+    return rest.substr(0, rest.find('/'));
+}
+
 /// Refuse what this machine cannot execute, unless the kernel was told how to (binfmt_misc).
-void require_architecture(const std::string& architecture, const ImageRef& ref) {
-    const std::string ours = host_platform().substr(std::string_view("linux/").size());
-    if (architecture.empty() || architecture == ours || (architecture == "386" && ours == "amd64"))
+void require_architecture(const std::string& told, const ImageRef& ref) {
+    const std::string ours = architecture_of(host_platform());
+    const std::string architecture = architecture_of(platform_name("linux", told, ""));
+    if (architecture.empty() || architecture == ours ||
+        (architecture == "386" && ours == "amd64") || (architecture == "arm" && ours == "arm64"))
         return;
     const std::string machine = architecture == "arm64"   ? "aarch64"
                                 : architecture == "amd64" ? "x86_64"
@@ -97,7 +105,8 @@ void require_architecture(const std::string& architecture, const ImageRef& ref) 
     if (sys::stat_if_exists(AT_FDCWD, "/proc/sys/fs/binfmt_misc/qemu-" + machine)) return;
     throw Error(ErrorKind::unsupported, fmt::format("{} is an image for {}, and this machine is {}",
                                                     slipway::quoted(ref.text), architecture, ours))
-        .hint(fmt::format("build or pull the image for {}", ours));
+        .hint(fmt::format("build or pull the image for {0}: slipway pull --platform linux/{0}",
+                          ours));
 }
 
 Error not_verifiable(const ImageRef& ref) {
@@ -113,6 +122,57 @@ Error not_verifiable(const ImageRef& ref) {
                           ref.text));
 }
 
+RunnableImage runnable_file(const ImageRef& ref, const TrustedKeys* trusted) {
+    SquashfsFile file = open_squashfs_file(ref, trusted);
+    require_architecture(
+        file.config && file.architecture.empty() ? file.config->architecture : file.architecture,
+        ref);
+    for (const std::string& warning : file.warnings) log::warning("{}", warning);
+    RunnableImage runnable;
+    runnable.format = ref.kind;
+    runnable.kind = RunnableImage::Kind::squashfs;
+    runnable.path = absolute_path(ref.path);
+    runnable.offset_bytes = file.offset_bytes;
+    runnable.seal = file.seal;
+    runnable.config = std::move(file.config).value_or(ImageConfig());
+    return runnable;
+}
+
+/// The file is mounted where it lies in the store.
+RunnableImage runnable_artifact(const Artifact& artifact, const ImageRef& ref, const Store& store,
+                                const TrustedKeys* trusted) {
+    if (artifact.kind == ArtifactKind::dataset) throw no_image(artifact, ref.text);
+    const ImageRef file = file_of(artifact, ref, store);
+    if (trusted != nullptr && file.kind != RefKind::squashfs) throw not_verifiable(ref);
+    return runnable_file(file, trusted);
+}
+
+RunnableImage runnable_layers(const OciImage& image, RefKind format, const ImageRef& ref,
+                              const Store& store, const TrustedKeys* trusted) {
+    if (trusted != nullptr) throw not_verifiable(ref);
+    require_architecture(image.config.architecture, ref);
+    RunnableImage runnable;
+    runnable.format = format;
+    runnable.kind = RunnableImage::Kind::squashfs;
+    KeptSquashfs kept = squashfs_of(image, ref, store);
+    runnable.path = std::move(kept.path);
+    runnable.hold = std::make_shared<const UniqueFd>(std::move(kept.fd));
+    runnable.config = image.config;
+    return runnable;
+}
+
+/// Anything that has to be read through a store.
+RunnableImage runnable_through(const Store& store, const ImageRef& ref,
+                               const TrustedKeys* trusted) {
+    if (ref.kind == RefKind::archive) {
+        const ArchiveImage opened = open_archive(ref.path, ref.name);
+        return runnable_layers(opened.image, opened.kind, ref, store, trusted);
+    }
+    const Content content = open_content(ref, store);
+    return content.artifact ? runnable_artifact(*content.artifact, ref, store, trusted)
+                            : runnable_layers(*content.image, ref.kind, ref, store, trusted);
+}
+
 }  // namespace
 
 std::string identity_of(const struct stat& status) {
@@ -125,7 +185,9 @@ RunnableImage make_runnable(const ImageRef& ref, const std::string& store_direct
                             const TrustedKeys* trusted) {
     RunnableImage runnable;
     runnable.format = ref.kind;
-    if (trusted != nullptr && ref.kind != RefKind::squashfs) throw not_verifiable(ref);
+    const bool file = ref.kind == RefKind::squashfs || ref.kind == RefKind::stored ||
+                      ref.kind == RefKind::registry;
+    if (trusted != nullptr && !file) throw not_verifiable(ref);
     switch (ref.kind) {
         case RefKind::host:
             runnable.kind = RunnableImage::Kind::host;
@@ -135,35 +197,16 @@ RunnableImage make_runnable(const ImageRef& ref, const std::string& store_direct
             runnable.kind = RunnableImage::Kind::directory;
             runnable.path = absolute_path(ref.path);
             runnable.config = read_directory_config(runnable.path);
+            if (Root(runnable.path).stat(kConfigPathInImage))
+                require_architecture(runnable.config.architecture, ref);
             break;
         case RefKind::squashfs:
-        case RefKind::sif: {
-            SquashfsFile file = open_squashfs_file(ref, trusted);
-            require_architecture(file.architecture, ref);
-            for (const std::string& warning : file.warnings) log::warning("{}", warning);
-            runnable.kind = RunnableImage::Kind::squashfs;
-            runnable.path = absolute_path(ref.path);
-            runnable.offset_bytes = file.offset_bytes;
-            runnable.seal = file.seal;
-            runnable.config = std::move(file.config).value_or(ImageConfig());
+        case RefKind::sif:
+            runnable = runnable_file(ref, trusted);
             break;
-        }
-        default: {
+        default:
             if (ref.kind != RefKind::stored && ref.kind != RefKind::oci_layout) need_full_program();
-            const Store store = Store::open(store_directory);
-            ArchiveImage opened{ref.kind, {}};
-            if (ref.kind == RefKind::archive)
-                opened = open_archive(ref.path, ref.name);
-            else
-                opened.image = open_layered(ref, store);
-            const OciImage& image = opened.image;
-            runnable.format = opened.kind;
-            runnable.kind = RunnableImage::Kind::squashfs;
-            KeptSquashfs kept = squashfs_of(image, ref, store);
-            runnable.path = std::move(kept.path);
-            runnable.hold = std::make_shared<const UniqueFd>(std::move(kept.fd));
-            runnable.config = image.config;
-        }
+            runnable = runnable_through(Store::open(store_directory), ref, trusted);
     }
     runnable.identity = identity_at(runnable.path);
     return runnable;

@@ -182,6 +182,7 @@ def put_blob(host, repository, data, headers=None):
     connection.request("PUT", path, data, {"Content-Type": "application/octet-stream", **(headers or {})})
     response = connection.getresponse()
     response.read()
+    connection.close()
     assert response.status == 201, response.status
     return digest
 
@@ -193,5 +194,6 @@ def put_manifest(host, repository, tag, document, media_type):
     connection.request("PUT", f"/v2/{repository}/manifests/{tag}", data, {"Content-Type": media_type})
     response = connection.getresponse()
     text = response.read()
+    connection.close()
     assert response.status == 201, text
     return response.getheader("Docker-Content-Digest")

@@ -62,6 +62,29 @@ class Push(RegistryTest):
         self.assertTrue(any(text.startswith(f"{32 << 20}-") for text in ranges), ranges)
         self.assert_succeeds(self.slipway("convert", f"docker://{self.registry.host}/lab/large:v1", "out.sqfs"))
 
+    def test_chunks_are_as_large_as_the_registry_wants_them(self):
+        least = 36 << 20
+
+        def rule(method, path, *_):
+            if method == "POST":
+                return Answer(change=lambda status, headers, data: (status, {**headers, "OCI-Chunk-Min-Length": str(least)}, data))
+        proxy = self.proxy(rule)
+        layout = self.layout(size=40 << 20)
+        self.push(f"oci:{layout}", f"{proxy.host}/lab/large:v1")
+        ranges = [headers["Content-Range"] for method, _, headers in proxy.requests if method == "PATCH"]
+        self.assertIn(f"0-{least - 1}", ranges)
+        self.assertTrue(any(text.startswith(f"{least}-") for text in ranges), ranges)
+        self.skopeo_tree("lab/large:v1", "fetched")
+
+    def test_a_mount_that_is_refused_is_an_upload(self):
+        """The store knows the layers from a repository that is gone: the registry answers 202, a place to upload to."""
+        proxy = self.proxy()
+        self.assert_succeeds(self.slipway("convert", f"oci:{self.layout()}", f"store:{proxy.host}/lab/gone:v1"))
+        told = self.push(f"{proxy.host}/lab/gone:v1", f"{proxy.host}/lab/second:v1")
+        self.assertEqual(sum("from=lab%2Fgone" in path for path in proxy.paths("POST")), 2)
+        self.assertGreater(told["uploaded_bytes"], 300_000)
+        self.skopeo_tree("lab/second:v1", "fetched")
+
     def test_a_layer_of_another_repository_is_mounted(self):
         layout = self.layout()
         proxy = self.proxy()

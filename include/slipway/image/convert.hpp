@@ -15,7 +15,8 @@
 namespace slipway::image {
 
 /// Open any reference that has layers: oci:, oci-archive:, docker-archive:, a tar file (one layer),
-/// a stored name, docker:// (pulled into the store). Throws: Error(unsupported) for the others.
+/// a stored name, docker:// (pulled into the store); for ref.platform. Throws: Error(unsupported)
+/// for the others.
 OciImage open_layered(const ImageRef& ref, const Store& store);
 
 struct ConvertReport {
@@ -25,9 +26,12 @@ struct ConvertReport {
 /// Convert SRC to DST; formats are guessed from names and contents. DST: FILE.sqfs, FILE.sif,
 /// FILE.tar[.gz|.zst], oci:DIR[:TAG], oci-archive:FILE[:TAG], docker-archive:FILE[:NAME], a
 /// directory (must not exist or be empty), or `store:NAME`. Says once what the destination cannot
-/// hold. Throws: Error(already_exists), Error(unsupported) with what is possible.
+/// hold. `platform` as ImageRef::platform. With `as_it_is` an artifact that is a file of the
+/// destination's format is copied. Throws: Error(already_exists), Error(unsupported) with what is
+/// possible.
 ConvertReport convert(const std::string& source, const std::string& destination, const Store& store,
-                      const SquashfsOptions& options);
+                      const SquashfsOptions& options, const std::string& platform = {},
+                      bool as_it_is = false);
 
 /// Write an image's layers as a squashfs file; each layer's compressed blocks are kept in the
 /// store's packs/, so that a layer is compressed once.

@@ -29,9 +29,10 @@ struct OciImage {
 };
 
 /// Open `oci:DIR[:TAG]` or `docker-archive:FILE[:REF]`; checks digests of manifest and config and
-/// that layers and diff_ids agree in number. Picks this machine's platform from an index. Throws:
-/// Error(invalid_image), Error(not_found).
-OciImage open_oci_layout(const std::string& directory, const std::string& tag);
+/// that layers and diff_ids agree in number. From an index the platform is picked, "" this
+/// machine's. Throws: Error(invalid_image), Error(not_found).
+OciImage open_oci_layout(const std::string& directory, const std::string& tag,
+                         const std::string& platform = {});
 OciImage open_docker_archive(const std::string& file, const std::string& reference);
 /// Open either of the two, or a stored image's layout, by reference kind.
 

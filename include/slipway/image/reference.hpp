@@ -28,6 +28,8 @@ struct ImageRef {
     std::string path;  ///< directory, file, layout or archive
     std::string name;  ///< tag inside a layout or archive ("" = the only one), registry reference,
                        ///< or stored name
+    std::string platform;  ///< of several: "linux/arm64", as normalize_platform() says; "" = this
+                           ///< machine's
 };
 
 /// Understand `directory | file.sqfs | file.sif | file.tar | oci:DIR[:TAG] | oci-archive:FILE[:TAG]
@@ -40,6 +42,10 @@ ImageRef parse_image_ref(std::string_view text);
 /// Check and complete a stored name: "digits" -> "digits:latest". Throws: Error(usage) when it is
 /// malformed.
 std::string normalize_stored_name(std::string_view name);
+
+/// Understand OS/ARCHITECTURE[/VARIANT], or one of the first two alone, in the words that OCI,
+/// uname(2) and people use: "linux/aarch64" is "linux/arm64". Throws: Error(usage).
+std::string normalize_platform(std::string_view text);
 
 std::string_view to_string(RefKind kind);
 

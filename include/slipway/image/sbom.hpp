@@ -52,6 +52,7 @@ LayerOpener sbom_layer(const std::string& document, int64_t time);
 SquashfsReport write_squashfs_with_sbom(const OciImage& image, const std::string& output,
                                         const Store& store, SquashfsOptions options);
 SquashfsReport convert_with_sbom(const std::string& source, const std::string& destination,
-                                 const Store& store, const SquashfsOptions& options);
+                                 const Store& store, const SquashfsOptions& options,
+                                 const std::string& platform = {});
 
 }  // namespace slipway::image

@@ -22,6 +22,9 @@ struct StoredImage {
     std::string architecture;
     size_t layers = 0;
     std::string squashfs;  ///< path of the squashfs made of it; "" if there is none
+    std::string kind;      ///< "image", or an artifact's: to_string(ArtifactKind)
+    std::string
+        artifact_type;  ///< of an artifact; its layers are its files, its config says nothing
 };
 
 struct GcOptions {

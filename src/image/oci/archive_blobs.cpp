@@ -65,19 +65,25 @@ OciImage plain_tar(const ArchiveBlobs& members, const std::string& file) {
     return image;
 }
 
-OciImage oci_archive(std::shared_ptr<const ArchiveBlobs> members, const std::string& tag) {
-    const std::string& subject = members->subject();
+/// The text of an OCI archive's index.json.
+std::string archive_index(const ArchiveBlobs& members) {
+    const std::string& subject = members.subject();
     for (const char* name : {"oci-layout", "index.json"}) {
-        if (members->find(name)) continue;
+        if (members.find(name)) continue;
         throw Error(ErrorKind::invalid_image,
                     fmt::format("{} holds no OCI layout: it has no member {}", subject,
                                 slipway::quoted(name)))
             .hint("name it without a scheme: what kind of archive it is is found out");
     }
-    const Json index = parse_json(members->read(members->get("index.json")), subject);
-    const Descriptor descriptor =
-        choose_image(parse_index(index, subject), tag, host_platform(), subject);
-    return read_image(std::move(members), descriptor, subject);
+    return members.read(members.get("index.json"));
+}
+
+OciImage oci_archive(std::shared_ptr<const ArchiveBlobs> members, const std::string& tag,
+                     const std::string& platform) {
+    const std::string& subject = members->subject();
+    const Json index = parse_json(archive_index(*members), subject);
+    const Descriptor descriptor = choose_image(parse_index(index, subject), tag, platform, subject);
+    return read_image(std::move(members), descriptor, subject, platform);
 }
 
 }  // namespace
@@ -137,19 +143,28 @@ UniqueFd ArchiveBlobs::open_blob(const Digest& digest) const {
         .hint("save or copy the image again; a part of it is missing");
 }
 
-OciImage open_oci_archive(const std::string& file, const std::string& tag) {
-    return oci_archive(std::make_shared<ArchiveBlobs>(file), tag);
+OciImage open_oci_archive(const std::string& file, const std::string& tag,
+                          const std::string& platform) {
+    return oci_archive(std::make_shared<ArchiveBlobs>(file), tag, platform);
+}
+
+std::pair<std::shared_ptr<const BlobSource>, std::string> open_archive_index(
+    const std::string& file) {
+    auto members = std::make_shared<ArchiveBlobs>(file);
+    std::string index = archive_index(*members);
+    return {std::move(members), std::move(index)};
 }
 
 OciImage open_plain_tar(const std::string& file) { return plain_tar(ArchiveBlobs(file), file); }
 
-ArchiveImage open_archive(const std::string& file, const std::string& name) {
+ArchiveImage open_archive(const std::string& file, const std::string& name,
+                          const std::string& platform) {
     auto members = std::make_shared<ArchiveBlobs>(file);
     // What docker saves today is both; names of images are in manifest.json only.
     if (members->find("manifest.json"))
         return {RefKind::docker_archive, open_docker_archive(std::move(members), name)};
     if (members->find("oci-layout") && members->find("index.json"))
-        return {RefKind::oci_archive, oci_archive(std::move(members), name)};
+        return {RefKind::oci_archive, oci_archive(std::move(members), name, platform)};
     if (!name.empty()) {
         throw Error(ErrorKind::usage, fmt::format("{} is a plain tar file, which holds no image {}",
                                                   members->subject(), slipway::quoted(name)));

@@ -44,7 +44,11 @@ class ArchiveBlobs : public BlobSource {
 };
 
 /// Open an OCI layout that lies in a tar file, by its tag.
-OciImage open_oci_archive(const std::string& file, const std::string& tag);
+OciImage open_oci_archive(const std::string& file, const std::string& tag,
+                          const std::string& platform = {});
+/// The blobs of an OCI layout that lies in a tar file, and the text of its index.json.
+std::pair<std::shared_ptr<const BlobSource>, std::string> open_archive_index(
+    const std::string& file);
 /// Open a tar of a root directory as an image of one layer, which is that file; the configuration
 /// is the one that Slipway put inside, if any.
 OciImage open_plain_tar(const std::string& file);
@@ -56,6 +60,7 @@ struct ArchiveImage {
 };
 /// Open a tar of any of the three kinds, told by its members. Throws: Error(usage) when `name` is
 /// set and it is a plain tar.
-ArchiveImage open_archive(const std::string& file, const std::string& name);
+ArchiveImage open_archive(const std::string& file, const std::string& name,
+                          const std::string& platform = {});
 
 }  // namespace slipway::image

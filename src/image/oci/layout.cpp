@@ -80,7 +80,8 @@ Json read_layout_index(const std::string& directory) {
     return index;
 }
 
-OciImage open_oci_layout(const std::string& directory, const std::string& tag) {
+OciImage open_oci_layout(const std::string& directory, const std::string& tag,
+                         const std::string& platform) {
     if (!sys::stat_if_exists(AT_FDCWD, directory)) {
         throw Error(ErrorKind::not_found,
                     fmt::format("there is no directory {}", slipway::quoted(directory)));
@@ -90,8 +91,8 @@ OciImage open_oci_layout(const std::string& directory, const std::string& tag) {
         tag.empty() ? slipway::quoted(directory) : slipway::quoted(directory + ":" + tag);
     Json index = read_layout_index(directory);
     Descriptor descriptor =
-        choose_image(parse_index(index, subject), tag, host_platform(), slipway::quoted(directory));
-    return read_image(open_layout_blobs(directory), descriptor, subject);
+        choose_image(parse_index(index, subject), tag, platform, slipway::quoted(directory));
+    return read_image(open_layout_blobs(directory), descriptor, subject, platform);
 }
 
 void verify_blobs(const OciImage& image) {

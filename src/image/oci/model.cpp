@@ -4,7 +4,6 @@
 
 #include <fmt/core.h>
 #include <fmt/format.h>
-#include <sys/utsname.h>
 
 #include <algorithm>
 #include <set>
@@ -37,8 +36,9 @@ const std::set<std::string> kLayerTypes = {
 std::string platform_of(const Json& json, const std::string& subject) {
     auto platform = json.find("platform");
     if (platform == json.end() || platform->is_null()) return {};
-    return json_string(*platform, "os", subject) + "/" +
-           json_string(*platform, "architecture", subject);
+    return platform_name(json_string(*platform, "os", subject),
+                         json_string(*platform, "architecture", subject),
+                         json_string(*platform, "variant", subject));
 }
 
 /// Cosign keeps signatures, attestations and SBOMs under tags made of the image's digest.
@@ -47,12 +47,6 @@ bool is_cosign_tag(const std::string& tag) {
     if (!tag.starts_with("sha256-") || tag.size() < kDigestEnds) return false;
     const std::string kind = tag.substr(kDigestEnds);
     return kind == ".sig" || kind == ".att" || kind == ".sbom";
-}
-
-/// BuildKit's attestation manifests and other things that are no images.
-bool is_artifact(const Descriptor& descriptor) {
-    return is_cosign_tag(descriptor.tag) || descriptor.platform == "unknown/unknown" ||
-           descriptor.json.contains("artifactType");
 }
 
 std::vector<std::string> tags_of(const std::vector<Descriptor>& manifests) {
@@ -68,17 +62,24 @@ Error& list_tags(Error& error, const std::vector<std::string>& tags) {
     return error.note(fmt::format("tags there: {}", fmt::join(tags, ", ")));
 }
 
+/// Without a platform this machine's is taken, and of one image whatever it is for: whether it runs
+/// is asked when it is run.
 Descriptor choose_platform(const std::vector<Descriptor>& candidates, const std::string& platform,
                            const std::string& subject) {
-    if (candidates.size() == 1) return candidates[0];
-    std::vector<std::string> platforms;
-    for (const Descriptor& candidate : candidates) {
-        if (candidate.platform == platform) return candidate;
-        if (!candidate.platform.empty()) platforms.push_back(candidate.platform);
-    }
-    throw Error(ErrorKind::unsupported, fmt::format("{} holds no image for {}", subject, platform))
-        .note(platforms.empty() ? "its images do not say for which platform they are"
-                                : fmt::format("it has: {}", fmt::join(platforms, ", ")));
+    if (candidates.size() == 1 && (platform.empty() || candidates[0].platform.empty()))
+        return candidates[0];
+    const std::string wanted = platform.empty() ? host_platform() : platform;
+    for (const std::string& name : platforms_for(wanted))
+        for (const Descriptor& candidate : candidates)
+            if (candidate.platform == name) return candidate;
+    std::set<std::string> there;
+    for (const Descriptor& candidate : candidates)
+        if (!candidate.platform.empty()) there.insert(candidate.platform);
+    Error error(ErrorKind::unsupported, fmt::format("{} holds no image for {}", subject, wanted));
+    error.note(there.empty() ? "its images do not say for which platform they are"
+                             : fmt::format("it has: {}", fmt::join(there, ", ")));
+    if (!there.empty()) error.hint(fmt::format("choose one: --platform {}", *there.begin()));
+    throw error;
 }
 
 Layer parse_layer(const Json& json, const std::string& subject) {
@@ -116,16 +117,42 @@ Descriptor parse_descriptor(const Json& json, const std::string& subject) {
     }
     descriptor.size_bytes = size->get<uint64_t>();
     descriptor.platform = platform_of(json, subject);
+    descriptor.artifact_type = json_string(json, "artifactType", subject);
     if (auto notes = json.find("annotations"); notes != json.end() && notes->is_object()) {
         descriptor.tag = json_string(*notes, kRefNameAnnotation, subject);
     }
     return descriptor;
 }
 
+bool is_artifact(const Descriptor& descriptor) {
+    return is_cosign_tag(descriptor.tag) || descriptor.platform == "unknown/unknown" ||
+           !descriptor.artifact_type.empty();
+}
+
+bool is_for(const ImageConfig& config, const std::string& platform) {
+    if (config.architecture.empty()) return true;
+    const auto without_variant = [](const std::string& name) {
+        return name.substr(0, name.find('/', name.find('/') + 1));
+    };
+    const std::string os = config.os.empty() ? "linux" : config.os;
+    return without_variant(platform_name(os, config.architecture, "")) == without_variant(platform);
+}
+
+void require_platform(const ImageConfig& config, const std::string& platform,
+                      const std::string& subject) {
+    if (is_for(config, platform)) return;
+    throw Error(ErrorKind::unsupported, fmt::format("{} is an image for {}/{}, not for {}", subject,
+                                                    config.os, config.architecture, platform))
+        .note("requested by: --platform")
+        .hint("leave --platform out to take it as it is");
+}
+
 Json to_json(const Descriptor& descriptor) {
-    return {{"mediaType", descriptor.media_type},
-            {"digest", descriptor.digest.text()},
-            {"size", descriptor.size_bytes}};
+    Json json{{"mediaType", descriptor.media_type},
+              {"digest", descriptor.digest.text()},
+              {"size", descriptor.size_bytes}};
+    if (!descriptor.artifact_type.empty()) json["artifactType"] = descriptor.artifact_type;
+    return json;
 }
 
 std::vector<Descriptor> parse_index(const Json& index, const std::string& subject) {
@@ -141,15 +168,6 @@ std::vector<Descriptor> parse_index(const Json& index, const std::string& subjec
     }
     for (const Json& item : *manifests) list.push_back(parse_descriptor(item, subject));
     return list;
-}
-
-std::string host_platform() {
-    utsname name{};
-    ::uname(&name);
-    std::string machine = name.machine;
-    if (machine == "x86_64") machine = "amd64";
-    if (machine == "aarch64") machine = "arm64";
-    return "linux/" + machine;
 }
 
 bool is_index_type(const std::string& media_type) {
@@ -205,27 +223,41 @@ std::string read_blob(const BlobSource& blobs, const Descriptor& descriptor,
     return data;
 }
 
-OciImage read_image(std::shared_ptr<const BlobSource> blobs, Descriptor descriptor,
-                    const std::string& subject) {
-    Json manifest;
-    for (int depth = 0;; ++depth) {
-        if (depth == kMaxIndexDepth) {
-            throw Error(ErrorKind::invalid_image,
-                        fmt::format("{} nests indexes more than {} deep", subject, depth));
-        }
-        manifest = parse_json(read_blob(*blobs, descriptor, subject),
-                              fmt::format("the manifest of {}", subject));
-        if (!manifest.is_object()) {
+Manifest read_manifest(const BlobSource& blobs, Descriptor descriptor, const std::string& subject,
+                       const std::string& platform) {
+    for (int depth = 0; depth < kMaxIndexDepth; ++depth) {
+        Json json = parse_json(read_blob(blobs, descriptor, subject),
+                               fmt::format("the manifest of {}", subject));
+        if (!json.is_object()) {
             throw Error(ErrorKind::invalid_image,
                         fmt::format("the manifest of {} is not a JSON object", subject));
         }
-        bool index = is_index_type(descriptor.media_type) ||
-                     (manifest.contains("manifests") && !manifest.contains("config"));
-        if (!index) break;
-        auto inner = parse_index(manifest, subject);
+        if (!is_index(descriptor, json)) return {std::move(descriptor), std::move(json)};
+        auto inner = parse_index(json, subject);
         for (Descriptor& image : inner) image.tag.clear();
-        descriptor = choose_image(inner, "", host_platform(), subject);
+        descriptor = choose_image(inner, "", platform, subject);
     }
+    throw Error(ErrorKind::invalid_image,
+                fmt::format("{} nests indexes more than {} deep", subject, kMaxIndexDepth));
+}
+
+bool is_index(const Descriptor& descriptor, const Json& document) {
+    return is_index_type(descriptor.media_type) ||
+           (document.is_object() && document.contains("manifests") && !document.contains("config"));
+}
+
+std::string artifact_type_of(const Json& manifest, const std::string& subject) {
+    if (!manifest.is_object() || !manifest.contains("config")) return {};
+    const std::string config = parse_descriptor(manifest["config"], subject).media_type;
+    if (config == kConfigType || config == kDockerConfigType) return {};
+    const std::string type = json_string(manifest, "artifactType", subject);
+    return type.empty() ? config : type;
+}
+
+OciImage read_image(std::shared_ptr<const BlobSource> blobs, Descriptor descriptor,
+                    const std::string& subject, const std::string& platform) {
+    const Manifest found = read_manifest(*blobs, std::move(descriptor), subject, platform);
+    const Json& manifest = found.json;
     if (manifest.contains("fsLayers")) {
         throw Error(ErrorKind::unsupported,
                     fmt::format("{} has a Docker manifest of schema 1", subject))
@@ -236,18 +268,22 @@ OciImage read_image(std::shared_ptr<const BlobSource> blobs, Descriptor descript
         throw Error(ErrorKind::invalid_image,
                     fmt::format("the manifest of {} has no config or no layers", subject));
     }
-    Descriptor config = parse_descriptor(manifest["config"], subject);
-    if (config.media_type != kConfigType && config.media_type != kDockerConfigType) {
+    if (const std::string type = artifact_type_of(manifest, subject); !type.empty()) {
         throw Error(ErrorKind::unsupported,
                     fmt::format("{} is an artifact of type {}, not a container image", subject,
-                                slipway::quoted(config.media_type)));
+                                slipway::quoted(type)))
+            .hint("take its files: slipway pull REFERENCE -o DIRECTORY");
     }
     OciImage image;
-    image.manifest_digest = descriptor.digest;
+    const Descriptor config = parse_descriptor(manifest["config"], subject);
+    image.manifest_digest = found.descriptor.digest;
     image.config_digest = config.digest;
     image.config = config_from_json(
         parse_json(read_blob(*blobs, config, subject), fmt::format("the config of {}", subject)),
         fmt::format("the config of {}", subject));
+    // What an index says of an image counts more than what it says of itself.
+    if (!platform.empty() && found.descriptor.platform.empty())
+        require_platform(image.config, platform, subject);
     for (const Json& item : manifest["layers"]) image.layers.push_back(parse_layer(item, subject));
     if (image.layers.size() != image.config.diff_ids.size()) {
         throw Error(ErrorKind::invalid_image,

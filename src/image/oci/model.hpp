@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "platform.hpp"
 #include "slipway/base/json.hpp"
 #include "slipway/base/progress.hpp"
 #include "slipway/image/oci.hpp"
@@ -22,9 +23,10 @@ struct Descriptor {
     std::string media_type;
     Digest digest;
     uint64_t size_bytes = 0;
-    std::string platform;  ///< "linux/arm64"; "" if it says none
-    std::string tag;       ///< its ref.name annotation
-    Json json;             ///< as read
+    std::string platform;       ///< "linux/arm64"; "" if it says none
+    std::string artifact_type;  ///< "": an image, or not said
+    std::string tag;            ///< its ref.name annotation
+    Json json;                  ///< as read
 };
 /// Throws: Error(invalid_image) naming `subject`.
 Descriptor parse_descriptor(const Json& json, const std::string& subject);
@@ -32,13 +34,21 @@ Json to_json(const Descriptor& descriptor);
 /// The descriptors of an index or of an index.json.
 std::vector<Descriptor> parse_index(const Json& index, const std::string& subject);
 
-/// This machine's platform in OCI's words: "linux/amd64".
-std::string host_platform();
-
 bool is_index_type(const std::string& media_type);
+/// By its type, or by what is in it where no type is told.
+bool is_index(const Descriptor& descriptor, const Json& document);
+
+/// Whether an index's entry is no image: BuildKit's attestations, cosign's tags, artifacts.
+bool is_artifact(const Descriptor& descriptor);
+
+/// Whether a config is of a platform's system and architecture; one that says neither is.
+bool is_for(const ImageConfig& config, const std::string& platform);
+/// Throws: Error(unsupported) when an image is of another platform.
+void require_platform(const ImageConfig& config, const std::string& platform,
+                      const std::string& subject);
 
 /// Choose the image that `tag` names; "" means the only one. Attestations and other artifacts are
-/// left out; among several platforms this machine's is taken.
+/// left out. `platform` as of platform_name(); "": this machine's, or the only one.
 /// Throws: Error(not_found), Error(usage) listing the tags, Error(unsupported) listing platforms.
 Descriptor choose_image(const std::vector<Descriptor>& manifests, const std::string& tag,
                         const std::string& platform, const std::string& subject);
@@ -48,9 +58,20 @@ Descriptor choose_image(const std::vector<Descriptor>& manifests, const std::str
 std::string read_blob(const BlobSource& blobs, const Descriptor& descriptor,
                       const std::string& subject);
 
+struct Manifest {
+    Descriptor descriptor;
+    Json json;  ///< an object
+};
+/// Follow nested indexes to one manifest.
+Manifest read_manifest(const BlobSource& blobs, Descriptor descriptor, const std::string& subject,
+                       const std::string& platform = {});
+/// What a manifest says it is, where it is no image: its artifactType, else its config's type; of
+/// an image "".
+std::string artifact_type_of(const Json& manifest, const std::string& subject);
+
 /// Follow nested indexes to a manifest and read the image.
 OciImage read_image(std::shared_ptr<const BlobSource> blobs, Descriptor descriptor,
-                    const std::string& subject);
+                    const std::string& subject, const std::string& platform = {});
 
 /// Read one layer of an image; its blob's digest and its diff id are checked when its end is read.
 /// `progress`, if given, counts what is read of the blob.

@@ -1,37 +1,29 @@
-// Pushes images to registries.
-// Must not: send what the registry has, or name the image before all of it is there.
+// Pushes images, artifacts and whole indexes to registries.
+// Must not: send what the registry has, or name anything before all of it is there.
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
+#include <set>
 
+#include "../artifact/model.hpp"
+#include "../oci/archive_blobs.hpp"
 #include "../oci/model.hpp"
 #include "client.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/file.hpp"
-#include "slipway/base/log.hpp"
+#include "slipway/base/path.hpp"
 #include "slipway/base/progress.hpp"
 #include "slipway/base/sys.hpp"
 #include "slipway/image/registry.hpp"
+#include "upload.hpp"
 
 namespace slipway::image {
 namespace {
 
-constexpr uint64_t kChunkBytes = 32u << 20;
-constexpr int kMostUploads = 3;
+constexpr int kMostIndexes = 8;
 
-/// "0-1023" as the number of bytes that have arrived; 0 for anything else.
-uint64_t arrived(const std::string& range) {
-    const size_t dash = range.rfind('-');
-    uint64_t last = 0;
-    if (dash == std::string::npos) return 0;
-    const char* begin = range.data() + dash + 1;
-    if (std::from_chars(begin, range.data() + range.size(), last).ec != std::errc()) return 0;
-    return last + 1;
-}
-
-/// Other repositories of the same host which, as the store knows, hold a layer.
+/// Other repositories of the same host which, as the store knows, hold a layer or file.
 std::map<Digest, std::string> repositories_with(const RegistryReference& reference,
                                                 const Store& store) {
     std::map<Digest, std::string> found;
@@ -41,133 +33,71 @@ std::map<Digest, std::string> repositories_with(const RegistryReference& referen
         const size_t colon = stored.name.rfind(':');
         const std::string repository = stored.name.substr(host.size(), colon - host.size());
         if (repository == reference.repository) continue;
-        for (const Layer& layer : store.get(stored.name).layers)
+        const auto artifact = find_artifact(store, stored.name);
+        for (const Layer& layer : artifact ? blobs_of(*artifact) : store.get(stored.name).layers)
             found.emplace(layer.digest, repository);
     }
     return found;
 }
 
-/// One blob on its way to the registry.
-class Upload {
- public:
-    Upload(RegistryClient& client, const OciImage& image, const Digest& digest, Progress& progress)
-        : client_(client),
-          digest_(digest),
-          progress_(progress),
-          file_(image.blobs->open_blob(digest)),
-          size_(static_cast<uint64_t>(sys::fstat(file_.get(), digest.text()).st_size)) {}
+RegistryReference parse_target(const std::string& text) {
+    RegistryReference reference = parse_registry_reference(text);
+    if (!reference.digest.empty()) {
+        throw Error(ErrorKind::usage, "an image is pushed to a tag, not to a digest")
+            .hint(fmt::format("slipway push SOURCE docker://{}:TAG", reference.name()));
+    }
+    return reference;
+}
 
-    /// Returns the bytes that were sent; 0 if the registry has the blob. `from`: another repository
-    /// that may have it, or "".
-    uint64_t run(const std::string& from) {
-        HttpRequest request;
-        request.method = "HEAD";
-        request.url = client_.path("blobs/" + digest_.text());
-        if (client_.send(std::move(request)).success()) return 0;
-        for (int i = 1;; ++i) {
-            if (!begin(i == 1 ? from : "")) return 0;
-            if (send_chunks()) break;
-            if (i == kMostUploads)
-                throw Error(ErrorKind::io, fmt::format("{} loses the upload of {}",
-                                                       client_.endpoint().host, digest_.text()))
-                    .hint("try again later");
+/// One push under way: first blobs, then manifests, the one with the tag last.
+class Push {
+ public:
+    Push(const std::string& text, const Store& store, const RegistryAccess& access)
+        : reference_(parse_target(text)),
+          elsewhere_(repositories_with(reference_, store)),
+          // Mirrors are for reading.
+          client_(endpoints_of(reference_, registry_rules()).back(), reference_, access,
+                  "pull,push") {}
+
+    /// Returns the bytes that were sent.
+    uint64_t send(const BlobSource& source, const std::vector<Layer>& list) {
+        std::vector<Digest> blobs;
+        uint64_t total = 0, sent = 0;
+        for (const Layer& blob : list) {
+            if (std::find(blobs.begin(), blobs.end(), blob.digest) != blobs.end()) continue;
+            blobs.push_back(blob.digest);
+            total += blob.size_bytes;
         }
-        return size_;
+        for (const Digest& digest : blobs)
+            if (const auto found = elsewhere_.find(digest); found != elsewhere_.end())
+                client_.add_scope(fmt::format("repository:{}:pull", found->second));
+        Progress progress("pushing " + reference_.text(), total, Progress::Unit::bytes);
+        for (const Digest& digest : blobs) {
+            const auto found = elsewhere_.find(digest);
+            sent += upload_blob(client_, source, digest, progress,
+                                found == elsewhere_.end() ? "" : found->second);
+        }
+        progress.finish();
+        return sent;
+    }
+
+    /// Put a manifest under its digest, or under the tag.
+    Digest put(const std::string& text, const std::string& media_type, bool tag) {
+        const Digest digest = sha256(text);
+        HttpRequest request;
+        request.method = "PUT";
+        request.url = client_.path("manifests/" + (tag ? reference_.tag : digest.text()));
+        request.headers = {"Content-Type: " + media_type};
+        request.body = text;
+        const HttpResponse response = client_.send(std::move(request));
+        if (!response.success()) throw client_.refused(response, "the manifest was not taken");
+        return digest;
     }
 
  private:
-    /// Ask for a place to upload to; false if the blob was mounted from elsewhere.
-    bool begin(const std::string& from) {
-        HttpRequest request;
-        request.method = "POST";
-        request.url = client_.path("blobs/uploads/");
-        if (!from.empty())
-            request.url += "?mount=" + digest_.text() + "&from=" + percent_encoded(from);
-        const std::string asked = request.url;
-        const HttpResponse response = client_.send(std::move(request));
-        if (response.status == 201) {
-            log::verbose("{} was mounted from {}", digest_.text(), from);
-            return false;
-        }
-        if (response.status != 202)
-            throw client_.refused(response,
-                                  fmt::format("{} takes no upload", client_.endpoint().host));
-        place_ = client_.absolute(asked);
-        move_to(response);
-        uint64_t least = 0;
-        const std::string text = response.header("oci-chunk-min-length");
-        std::from_chars(text.data(), text.data() + text.size(), least);
-        chunk_ = std::max(kChunkBytes, least);
-        sent_ = 0;
-        return true;
-    }
-
-    /// Every answer names the place of the next request.
-    void move_to(const HttpResponse& response) {
-        const std::string location = response.header("location");
-        if (!location.empty()) place_ = resolve_url(place_, location);
-    }
-
-    /// False when the registry knows nothing of this upload any more.
-    bool send_chunks() {
-        int stuck = 0;
-        while (sent_ < size_) {
-            const uint64_t size = std::min(chunk_, size_ - sent_);
-            HttpRequest request;
-            request.method = "PATCH";
-            request.url = place_;
-            request.headers = {"Content-Type: application/octet-stream",
-                               fmt::format("Content-Range: {}-{}", sent_, sent_ + size - 1)};
-            request.body_fd = file_.get();
-            request.body_offset = sent_;
-            request.body_bytes = size;
-            const HttpResponse response = client_.send(std::move(request));
-            const uint64_t before = sent_;
-            if (response.status == 404) return false;
-            if (response.status == 416) {
-                if (!ask_how_far()) return false;
-            } else if (!response.success()) {
-                throw client_.refused(response, "a layer was not taken");
-            } else {
-                move_to(response);
-                sent_ += size;
-            }
-            if (sent_ > before) progress_.add(sent_ - before);
-            stuck = sent_ > before ? 0 : stuck + 1;
-            if (stuck == kMostUploads) return false;
-        }
-        return finish();
-    }
-
-    /// A part of a chunk arrived before the connection broke: how much?
-    bool ask_how_far() {
-        HttpRequest request;
-        request.url = place_;
-        const HttpResponse response = client_.send(std::move(request));
-        if (response.status != 204) return false;
-        move_to(response);
-        sent_ = std::min(size_, arrived(response.header("range")));
-        return true;
-    }
-
-    bool finish() {
-        HttpRequest request;
-        request.method = "PUT";
-        request.url = place_ + (place_.find('?') == std::string::npos ? "?" : "&") +
-                      "digest=" + percent_encoded(digest_.text());
-        const HttpResponse response = client_.send(std::move(request));
-        if (response.status == 404) return false;
-        if (!response.success())
-            throw client_.refused(response, fmt::format("{} was not taken", digest_.text()));
-        return true;
-    }
-
-    RegistryClient& client_;
-    Digest digest_;
-    Progress& progress_;
-    UniqueFd file_;
-    uint64_t size_, sent_ = 0, chunk_ = kChunkBytes;
-    std::string place_;
+    RegistryReference reference_;
+    std::map<Digest, std::string> elsewhere_;
+    RegistryClient client_;
 };
 
 /// The image's manifest as it is, or one made for it.
@@ -186,47 +116,113 @@ std::pair<std::string, std::string> manifest_of(const OciImage& image) {
     return {to_text(make_manifest(config, image.layers)), kManifestType};
 }
 
+/// All that an index or manifest leads to: blobs, and manifests in the order in which a registry
+/// takes them, what is named by another before it.
+struct Tree {
+    std::vector<Layer> blobs;
+    std::vector<std::pair<std::string, std::string>> manifests;  ///< text, media type
+};
+
+void gather(const BlobSource& source, const Descriptor& descriptor, std::string text,
+            const std::string& subject, std::set<Digest>& seen, Tree& tree, int depth = 0) {
+    if (depth > kMostIndexes)
+        throw Error(ErrorKind::invalid_image,
+                    fmt::format("{} nests indexes more than {} deep", subject, depth));
+    if (!seen.insert(descriptor.digest).second) return;
+    const Json json = parse_json(text, "a manifest of " + subject);
+    for (const Descriptor& inner : parse_index(json, subject))
+        gather(source, inner, read_blob(source, inner, subject), subject, seen, tree, depth + 1);
+    const auto add = [&](const Json& blob) {
+        const Descriptor found = parse_descriptor(blob, subject);
+        tree.blobs.push_back({found.digest, {}, found.size_bytes, found.media_type});
+    };
+    if (json.contains("config")) add(json["config"]);
+    for (const char* key : {"layers", "blobs"})
+        if (json.contains(key) && json[key].is_array())
+            for (const Json& blob : json[key]) add(blob);
+    tree.manifests.emplace_back(std::move(text),
+                                json_string(json, "mediaType", subject, descriptor.media_type));
+}
+
+/// What a tag leads to, or the layout's own index where its images stand there side by side.
+Descriptor top_of(const std::string& index, const ImageRef& source, const std::string& subject) {
+    const auto entries = parse_index(parse_json(index, subject), subject);
+    std::vector<Descriptor> named;
+    for (const Descriptor& entry : entries)
+        if (source.name.empty() || entry.tag == source.name) named.push_back(entry);
+    if (named.size() == 1) return named[0];
+    const bool one_name = std::all_of(named.begin(), named.end(), [&](const Descriptor& entry) {
+        return entry.tag == named[0].tag;
+    });
+    if (!named.empty() && one_name && named.size() == entries.size()) {
+        Descriptor whole;
+        whole.media_type = kIndexType;
+        whole.digest = sha256(index);
+        whole.size_bytes = index.size();
+        return whole;
+    }
+    choose_image(entries, source.name, "", subject);  // says what is wrong
+    throw Error(ErrorKind::unsupported, fmt::format("{} has more than what is to be pushed beside "
+                                                    "several images of one name",
+                                                    subject))
+        .hint("copy it into a layout of its own first: skopeo copy --all");
+}
+
 }  // namespace
 
 PushResult push_image(const OciImage& image, const std::string& text, const Store& store,
                       const RegistryAccess& access) {
-    const RegistryReference reference = parse_registry_reference(text);
-    if (!reference.digest.empty()) {
-        throw Error(ErrorKind::usage, "an image is pushed to a tag, not to a digest")
-            .hint(fmt::format("slipway push SOURCE docker://{}:TAG", reference.name()));
-    }
-    // Mirrors are for reading.
-    RegistryClient client(endpoints_of(reference, registry_rules()).back(), reference, access,
-                          "pull,push");
-    const auto elsewhere = repositories_with(reference, store);
-    std::vector<Digest> blobs;
-    uint64_t total = 0;
-    for (const Layer& layer : image.layers) {
-        if (std::find(blobs.begin(), blobs.end(), layer.digest) != blobs.end()) continue;
-        blobs.push_back(layer.digest);
-        total += layer.size_bytes;
-    }
-    for (const Digest& digest : blobs)
-        if (const auto found = elsewhere.find(digest); found != elsewhere.end())
-            client.add_scope(fmt::format("repository:{}:pull", found->second));
-    blobs.push_back(image.config_digest);
-    Progress progress("pushing " + reference.text(), total, Progress::Unit::bytes);
+    Push push(text, store, access);
+    std::vector<Layer> blobs = image.layers;
+    blobs.push_back({image.config_digest, {}, 0, {}});
     PushResult result;
-    for (const Digest& digest : blobs) {
-        const auto found = elsewhere.find(digest);
-        result.uploaded_bytes += Upload(client, image, digest, progress)
-                                     .run(found == elsewhere.end() ? "" : found->second);
-    }
-    progress.finish();
+    result.uploaded_bytes = push.send(*image.blobs, blobs);
     const auto [manifest, media_type] = manifest_of(image);
-    HttpRequest request;
-    request.method = "PUT";
-    request.url = client.path("manifests/" + reference.tag);
-    request.headers = {"Content-Type: " + media_type};
-    request.body = manifest;
-    const HttpResponse response = client.send(std::move(request));
-    if (!response.success()) throw client.refused(response, "the manifest was not taken");
-    result.manifest_digest = sha256(manifest);
+    result.manifest_digest = push.put(manifest, media_type, true);
+    return result;
+}
+
+PushResult push_artifact(const Artifact& artifact, const std::string& text, const Store& store,
+                         const RegistryAccess& access) {
+    Push push(text, store, access);
+    std::vector<Layer> blobs = blobs_of(artifact);
+    blobs.push_back({artifact.config_digest, {}, 0, {}});
+    PushResult result;
+    result.uploaded_bytes = push.send(*artifact.blobs, blobs);
+    const std::string manifest = read_all(artifact.blobs->open_blob(artifact.manifest_digest).get(),
+                                          artifact.manifest_digest.text());
+    result.manifest_digest = push.put(manifest, artifact.manifest_type, true);
+    return result;
+}
+
+PushResult push_index(const ImageRef& source, const std::string& text, const Store& store,
+                      const RegistryAccess& access) {
+    const std::string subject = slipway::quoted(source.text);
+    std::shared_ptr<const BlobSource> blobs;
+    std::string index;
+    if (source.kind == RefKind::oci_layout) {
+        blobs = open_layout_blobs(source.path);
+        index = read_file(join_path(source.path, "index.json"));
+    } else if (source.kind == RefKind::oci_archive || source.kind == RefKind::archive) {
+        std::tie(blobs, index) = open_archive_index(source.path);
+    } else {
+        throw Error(ErrorKind::unsupported, fmt::format("{} ({}) holds no images of several "
+                                                        "platforms",
+                                                        subject, to_string(source.kind)))
+            .note("requested by: --all-platforms")
+            .hint("oci:DIR[:TAG] and oci-archive:FILE[:TAG] do");
+    }
+    const Descriptor top = top_of(index, source, subject);
+    Tree tree;
+    std::set<Digest> seen;
+    const bool whole = top.digest == sha256(index);
+    gather(*blobs, top, whole ? index : read_blob(*blobs, top, subject), subject, seen, tree);
+    Push push(text, store, access);
+    PushResult result;
+    result.uploaded_bytes = push.send(*blobs, tree.blobs);
+    for (size_t i = 0; i < tree.manifests.size(); ++i)
+        result.manifest_digest = push.put(tree.manifests[i].first, tree.manifests[i].second,
+                                          i + 1 == tree.manifests.size());
     return result;
 }
 

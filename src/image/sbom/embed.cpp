@@ -8,6 +8,7 @@
 #include "slipway/base/error.hpp"
 #include "slipway/base/path.hpp"
 #include "slipway/base/sys.hpp"
+#include "slipway/image/artifact.hpp"
 #include "slipway/image/convert.hpp"
 #include "slipway/image/sbom.hpp"
 
@@ -40,7 +41,8 @@ SquashfsReport write_squashfs_with_sbom(const OciImage& image, const std::string
 }
 
 SquashfsReport convert_with_sbom(const std::string& source, const std::string& destination,
-                                 const Store& store, const SquashfsOptions& options) {
+                                 const Store& store, const SquashfsOptions& options,
+                                 const std::string& platform) {
     if (!destination.ends_with(".sqfs") && !destination.ends_with(".squashfs"))
         throw Error(ErrorKind::usage, fmt::format("a list of software is put into squashfs files "
                                                   "only, and {} names none",
@@ -51,9 +53,15 @@ SquashfsReport convert_with_sbom(const std::string& source, const std::string& d
         throw Error(ErrorKind::already_exists,
                     fmt::format("{} is there already", slipway::quoted(destination)))
             .hint("remove it first, or choose another name");
-    const ImageRef ref = parse_image_ref(source);
-    if (ref.kind != RefKind::directory && ref.kind != RefKind::squashfs && ref.kind != RefKind::sif)
-        return write_squashfs_with_sbom(open_layered(ref, store), destination, store, options);
+    ImageRef ref = parse_image_ref(source);
+    ref.platform = platform;
+    if (ref.kind != RefKind::directory && ref.kind != RefKind::squashfs &&
+        ref.kind != RefKind::sif) {
+        const Content content = open_content(ref, store);
+        if (content.image)
+            return write_squashfs_with_sbom(*content.image, destination, store, options);
+        ref = file_of(*content.artifact, ref, store);
+    }
     const TreeImage tree = open_tree_image(ref);
     return write_listed({{"", [&tree](Progress*) { return tree.open(); }}}, tree.config,
                         destination, options);

@@ -8,6 +8,7 @@
 #include "../oci/model.hpp"
 #include "parse.hpp"
 #include "slipway/base/error.hpp"
+#include "slipway/image/artifact.hpp"
 #include "slipway/image/convert.hpp"
 
 namespace slipway::image {
@@ -148,7 +149,12 @@ SoftwareInventory read_inventory(const std::string& reference, const Store& stor
         layers.push_back(open_tree_image(tree).open);
         return read_inventory(layers);
     }
-    const OciImage image = open_layered(ref, store);
+    const Content content = open_content(ref, store);
+    if (content.artifact) {
+        layers.push_back(open_tree_image(file_of(*content.artifact, ref, store)).open);
+        return read_inventory(layers);
+    }
+    const OciImage& image = *content.image;
     for (size_t i = 0; i < image.layers.size(); ++i)
         layers.push_back([&image, i] { return open_image_layer(image, i); });
     return read_inventory(layers);

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <map>
 
+#include "../artifact/model.hpp"
 #include "../oci/model.hpp"
 #include "../temp_file.hpp"
 #include "slipway/base/error.hpp"
@@ -49,6 +50,38 @@ std::vector<std::string> near_names(const std::string& wanted,
         if (names.size() < 5) names.push_back(name);
     }
     return names;
+}
+
+StoredImage as_listed(const Descriptor& manifest, const OciImage& image,
+                      const std::string& directory) {
+    StoredImage stored;
+    stored.name = manifest.tag;
+    stored.kind = "image";
+    stored.manifest_digest = manifest.digest;
+    stored.config_digest = image.config_digest;
+    stored.created = image.config.created;
+    stored.architecture = image.config.architecture;
+    stored.layers = image.layers.size();
+    for (const Layer& layer : image.layers) stored.size_bytes += layer.size_bytes;
+    const std::string made =
+        join_path(directory, fmt::format("squashfs/{}.sqfs", image.config_digest.hex()));
+    if (sys::stat_if_exists(AT_FDCWD, made)) stored.squashfs = made;
+    return stored;
+}
+
+StoredImage as_listed(const Descriptor& manifest, const Artifact& artifact) {
+    StoredImage stored;
+    stored.name = manifest.tag;
+    stored.kind = to_string(artifact.kind);
+    stored.artifact_type = artifact.type;
+    stored.manifest_digest = manifest.digest;
+    stored.config_digest = artifact.config_digest;
+    if (const auto created = artifact.annotations.find("org.opencontainers.image.created");
+        created != artifact.annotations.end())
+        stored.created = created->second;
+    stored.layers = artifact.files.size();
+    for (const ArtifactFile& file : artifact.files) stored.size_bytes += file.size_bytes;
+    return stored;
 }
 
 }  // namespace
@@ -158,15 +191,9 @@ std::vector<StoredImage> Store::list() const {
     for (const Descriptor& manifest : parse_index(index, "the store's index")) {
         if (manifest.tag.empty()) continue;
         try {
-            OciImage image = read_image(blobs_, manifest, slipway::quoted(manifest.tag));
-            StoredImage stored{
-                manifest.tag,         manifest.digest,           image.config_digest, 0,
-                image.config.created, image.config.architecture, image.layers.size(), {}};
-            const std::string made =
-                join_path(directory_, fmt::format("squashfs/{}.sqfs", image.config_digest.hex()));
-            if (sys::stat_if_exists(AT_FDCWD, made)) stored.squashfs = made;
-            for (const Layer& layer : image.layers) stored.size_bytes += layer.size_bytes;
-            images.push_back(std::move(stored));
+            const Content content = read_content(blobs_, manifest, slipway::quoted(manifest.tag));
+            images.push_back(content.artifact ? as_listed(manifest, *content.artifact)
+                                              : as_listed(manifest, *content.image, directory_));
         } catch (const Error& error) {
             // One damaged image does not hide the others.
             log::warning("the stored image {} cannot be read: {}", manifest.tag, error.message());

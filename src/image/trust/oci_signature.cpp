@@ -74,7 +74,7 @@ Signed find_signed(const std::string& directory, const std::string& tag) {
     open_oci_layout(directory, tag);  // says what is wrong with it
     found.blobs = open_layout_blobs(directory);
     found.entries = parse_index(read_layout_index(directory), found.subject);
-    found.image = choose_image(found.entries, tag, host_platform(), slipway::quoted(directory));
+    found.image = choose_image(found.entries, tag, "", slipway::quoted(directory));
     return found;
 }
 

@@ -45,7 +45,7 @@ Descriptor add_image(const std::string& layout, const std::string& tag,
 TEST_CASE("oci: one image is chosen by tag and platform") {
     const std::string host = host_platform();
     auto choose = [&](const std::vector<Descriptor>& list, const std::string& tag) {
-        return choose_image(list, tag, host, "the test").digest;
+        return choose_image(list, tag, "", "the test").digest;
     };
     auto a = image_descriptor("a"), b = image_descriptor("b");
     CHECK(choose({a}, "") == a.digest);
@@ -67,6 +67,52 @@ TEST_CASE("oci: one image is chosen by tag and platform") {
     CHECK_THAT(none.render(), ContainsSubstring("linux/mips"));
     CHECK(choose({image_descriptor("t", kOther), image_descriptor("t", host)}, "t") ==
           image_descriptor("t", host).digest);
+}
+
+TEST_CASE("oci: platforms have one name each") {
+    const std::pair<const char*, const char*> rows[] = {
+        {"linux/amd64", "linux/amd64"},
+        {"linux/x86_64", "linux/amd64"},
+        {"Linux/X86-64", "linux/amd64"},
+        {"linux/amd64/v1", "linux/amd64"},
+        {"linux/amd64/v3", "linux/amd64/v3"},
+        {"linux/aarch64", "linux/arm64"},
+        {"linux/arm64/v8", "linux/arm64"},
+        {"linux/arm64/8", "linux/arm64"},
+        {"arm64", "linux/arm64"},
+        {"linux/arm", "linux/arm/v7"},
+        {"linux/arm/6", "linux/arm/v6"},
+        {"linux/armhf", "linux/arm/v7"},
+        {"linux/armel", "linux/arm/v6"},
+        {"linux/i386", "linux/386"},
+        {"macos/arm64", "darwin/arm64"},
+        {"linux/loongarch64", "linux/loong64"},
+    };
+    for (const auto& [text, name] : rows) CHECK(normalize_platform(text) == name);
+    CHECK(normalize_platform("linux") == host_platform());
+    for (const char* text : {"", "/", "linux/", "/amd64", "a/b/c/d", "linux/am d64", "vax"})
+        CHECK(error_of([&] { normalize_platform(text); }).kind() == ErrorKind::usage);
+}
+
+TEST_CASE("oci: an earlier variant will do, a later one will not") {
+    CHECK(platforms_for("linux/arm/v7") ==
+          std::vector<std::string>{"linux/arm/v7", "linux/arm/v6", "linux/arm/v5"});
+    CHECK(platforms_for("linux/amd64/v3") ==
+          std::vector<std::string>{"linux/amd64/v3", "linux/amd64/v2", "linux/amd64"});
+    CHECK(platforms_for("linux/arm64/v9") ==
+          std::vector<std::string>{"linux/arm64/v9", "linux/arm64"});
+    CHECK(platforms_for("linux/amd64") == std::vector<std::string>{"linux/amd64"});
+    auto with = [](const std::string& variant) {
+        auto descriptor = image_descriptor("");
+        descriptor.platform = "linux/arm/" + variant;
+        descriptor.digest = sha256(variant);
+        return descriptor;
+    };
+    const std::vector<Descriptor> list{with("v5"), with("v7"), with("v6")};
+    CHECK(choose_image(list, "", "linux/arm/v6", "the test").digest == sha256("v6"));
+    CHECK(choose_image(list, "", "linux/arm/v8", "the test").digest == sha256("v7"));
+    CHECK(error_of([&] { choose_image({with("v7")}, "", "linux/arm/v6", "the test"); }).kind() ==
+          ErrorKind::unsupported);
 }
 
 TEST_CASE("oci: a layout written is a layout read; other tags stay") {

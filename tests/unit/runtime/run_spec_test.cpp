@@ -62,8 +62,19 @@ TEST_CASE("a data pack names its place") {
     CHECK(data.source == "/packs/set.sqfs");
     CHECK(data.destination == "/data");
     CHECK((data.optional && data.no_exec && data.read_only));
-    options.data[0].text = GENERATE("/set.sqfs", "/set.sqfs:", ":/data", "/set.sqfs:/data:rw",
-                                    "/set.sqfs:/data:create", "/set.sqfs:data");
+    const auto [text, named, destination] =
+        GENERATE(std::tuple{"set.sqfs:/data", "set.sqfs", "/data"},
+                 std::tuple{"lab/set:v2:/data:optional", "lab/set:v2", "/data"},
+                 std::tuple{"docker://h.example:5000/a/set:v2:/data",
+                            "docker://h.example:5000/a/set:v2", "/data"},
+                 std::tuple{"docker://h.example/set@sha256:12:/d:noexec",
+                            "docker://h.example/set@sha256:12", "/d"});
+    options.data[0].text = text;
+    CHECK(make_run_spec(options).mounts.data.at(0).named == named);
+    CHECK(make_run_spec(options).mounts.data.at(0).destination == destination);
+    options.data[0].text =
+        GENERATE("docker://h.example:5000/set:v2", "/set.sqfs", "/set.sqfs:", ":/data",
+                 "/set.sqfs:/data:rw", "/set.sqfs:/data:create", "/set.sqfs:data");
     CHECK_THAT(error_of(options), ContainsSubstring("requested by: --data, argument 1"));
 }
 
