@@ -4,11 +4,13 @@
 deleted file that is open under another name, which NFS does as well. Both are mounted by the ordinary user, in a user
 namespace in which the programs under test then run."""
 import errno
+import glob
 import hashlib
 import json
 import os
 import subprocess
 import sys
+import time
 
 from registry_test import RegistryTest
 from slipway_test import Dir, File, Opaque, Whiteout, main, program, require_program, run, tree_of
@@ -41,6 +43,19 @@ RUN rm /etc/group
 """
 
 
+def sleepers():
+    """The processes of the killed build's RUN, whose environment is its own."""
+    found = []
+    for path in glob.glob("/proc/[0-9]*/cmdline"):
+        try:
+            with open(path, "rb") as file:
+                if file.read() == b"sleep\x0060.0731\0":
+                    found.append(path)
+        except OSError:
+            pass
+    return found
+
+
 class Places(RegistryTest):
     def mount(self, script, expected):
         """Mount something at self.store in a namespace of its own; `script` gets the directory as $1 and a spare one as $2."""
@@ -61,10 +76,12 @@ class Places(RegistryTest):
         self.holder.stdout.close()
         self.holder.wait(10)
 
+    def enter(self):
+        return [require_program("nsenter"), "-t", str(self.holder.pid), "-U", "-m", "--preserve-credentials"]
+
     def inside(self, *command, env=None, **more):
-        enter = [require_program("nsenter"), "-t", str(self.holder.pid), "-U", "-m", "--preserve-credentials"]
         environment = {**self.env, "SLIPWAY_STORE": self.store, **(env or {})}
-        return run([*enter, *command], env=environment, cwd=self.path(""), **more)
+        return run([*self.enter(), *command], env=environment, cwd=self.path(""), **more)
 
     def there(self, *command, **more):
         return self.inside(program(), *command, **more)
@@ -113,6 +130,8 @@ class Places(RegistryTest):
         for _ in range(2):
             result = self.assert_succeeds(self.there("run", "made", "--", "cat", "/etc/made", "/etc/copied"))
             self.assertEqual(result.stdout.splitlines()[:2], ["made", "root:x:0:0:root:/root:/bin/sh"])
+        while self.processes():  # the image's server ends a moment after the command, and holds its file until then
+            time.sleep(0.02)
         self.assert_succeeds(self.there("rmi", "made"))
         report = json.loads(self.assert_succeeds(self.there("gc", "--json")).stdout)
         self.assertEqual({item["kind"] for item in report["deleted"]} & {"blob", "squashfs"}, {"blob"})
@@ -123,6 +142,27 @@ class Places(RegistryTest):
     def test_without_attributes(self):
         self.mount('mount -t ramfs none "$1" || exit 99', [str(errno.EOPNOTSUPP), "unnamed"])
         self.check_everything()
+
+    def test_what_a_killed_build_left_goes_with_the_next_command(self):
+        self.mount('mount -t ramfs none "$1" || exit 99', [str(errno.EOPNOTSUPP), "unnamed"])
+        layout = self.make_oci_layout([base_layer()], name="base-layout")
+        self.assert_succeeds(self.there("convert", f"oci:{layout}", "store:base"))
+        context = os.path.dirname(self.write("context/Dockerfile", "FROM base\nRUN touch /begun; sleep 60.0731\n"))
+        build = subprocess.Popen(self.enter() + [program(), "build", "-t", "made", context], stderr=subprocess.DEVNULL,
+                                 env={**self.env, "SLIPWAY_STORE": self.store})
+        deadline = time.monotonic() + 30
+        while not glob.glob(self.temporary + "/.slipway-*/tmp/*/upper/begun") and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.assertEqual(len([name for name in os.listdir(self.temporary) if name.startswith(".slipway-")]), 1)
+        build.kill()
+        build.wait()
+        while (left := sleepers()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.assertEqual(left, [])
+        self.assertEqual(len(os.listdir(self.temporary)), 1, "the kill came too late to leave anything")
+        self.assert_succeeds(self.there("images"))
+        self.assertEqual(os.listdir(self.temporary), [])
+        self.assertEqual(self.inside("find", os.path.join(self.store, "tmp"), "-mindepth", "1").stdout, "")
 
     def test_like_nfs(self):
         bindfs = require_program("bindfs")
