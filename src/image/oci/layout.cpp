@@ -1,5 +1,5 @@
 // Reads and writes OCI image layout directories.
-// Must not: decide which image of an index is meant (oci_model.cpp does).
+// Must not: decide which image of an index is meant (model.cpp does).
 #include <fmt/core.h>
 
 #include <vector>

@@ -1,5 +1,5 @@
 // The user's image store: names and blobs.
-// Must not: unpack layers (store_unpacked.cpp does) or decide what is garbage (store_collect.cpp).
+// Must not: unpack layers (unpacked.cpp does) or decide what is garbage (collect.cpp).
 #include "slipway/image/store.hpp"
 
 #include <fmt/core.h>

@@ -28,7 +28,7 @@ struct Store::Use {
     std::optional<StagedTree> elsewhere;  ///< that place, if it is not in the store
 };
 
-/// Ends the name of the note beside an unpacked layer (store_unpacked.cpp).
+/// Ends the name of the note beside an unpacked layer (unpacked.cpp).
 inline constexpr std::string_view kBootNote = ".boot";
 
 /// How long the index may be locked by somebody else.
