@@ -50,8 +50,7 @@ std::optional<image::Artifact> as_artifact(const image::ImageRef& ref, const Opt
 }
 
 /// Send the image's signatures; returns how many.
-size_t push_signatures(const Options& options, const image::OciImage& image,
-                       const Digest& pushed) {
+size_t push_signatures(const Options& options, const image::OciImage& image, const Digest& pushed) {
     if (options.no_signatures) return 0;
     const auto signatures =
         image::push_signatures(image, options.reference, pushed, options.access);
@@ -71,11 +70,11 @@ image::PushResult push(const Options& options, const image::Store& store, size_t
     using image::RefKind;
     const bool tree =
         ref.kind == RefKind::directory || ref.kind == RefKind::squashfs || ref.kind == RefKind::sif;
-    const auto image = tree ? as_layers(ref, options, store)
-                            : image::open_layered(ref, store,
-                                                  options.no_signatures
-                                                      ? image::SignaturesWanted::none
-                                                      : image::SignaturesWanted::all);
+    const auto image =
+        tree ? as_layers(ref, options, store)
+             : image::open_layered(ref, store,
+                                   options.no_signatures ? image::SignaturesWanted::none
+                                                         : image::SignaturesWanted::all);
     const auto pushed = image::push_image(image, options.reference, store, options.access);
     signatures = push_signatures(options, image, pushed.manifest_digest);
     return pushed;

@@ -95,8 +95,7 @@ PullResult pull_from(const RegistryEndpoint& endpoint, const RegistryReference& 
         there && manifest_of(*there) == found.manifest.digest) {
         log::verbose("{} is in the store and unchanged", reference.text());
         // What is run again and again does not ask each time whether it was signed meanwhile.
-        if (there->image &&
-            (!options.stored_will_do || options.signatures > SignaturesWanted::tag))
+        if (there->image && (!options.stored_will_do || options.signatures > SignaturesWanted::tag))
             bring_signatures(client, found, store, options.signatures);
         return result_of(std::move(*there), name, 0);
     }

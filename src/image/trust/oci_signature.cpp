@@ -69,8 +69,7 @@ SignatureReport sign_oci_layout(const std::string& directory, const std::string&
     open_oci_layout(directory, tag);  // says what is wrong with it
     const auto blobs = open_layout_blobs(directory);
     const auto entries = parse_index(read_layout_index(directory), layout_subject(directory, tag));
-    const Descriptor entry =
-        choose_image(entries, tag, "", slipway::quoted(directory));
+    const Descriptor entry = choose_image(entries, tag, "", slipway::quoted(directory));
     Attached attached = attached_to(*blobs, entries, entry);
     add_signature(attached, entry.tag, key);
     put_attached(directory, join_path(directory, "blobs/sha256"), attached);

@@ -72,8 +72,8 @@ std::vector<std::string> make_sealed_squashfs(const OciImage& image, const std::
     const std::string unfinished = join_path(directory.path(), "squashfs");
     SquashfsReport report = write_squashfs(image, unfinished, store);
     const Digest seal = seal_file(unfinished);
-    const std::string path = join_path(store.subdirectory("squashfs"),
-                                       fmt::format("{}-{}{}", key, seal.hex(), kSuffix));
+    const std::string path =
+        join_path(store.subdirectory("squashfs"), fmt::format("{}-{}{}", key, seal.hex(), kSuffix));
     sys::renameat(AT_FDCWD, unfinished, AT_FDCWD, path);
     return std::move(report.warnings);
 }
