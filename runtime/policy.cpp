@@ -98,6 +98,14 @@ Error refusal(const Policy& policy, const std::string& what, const char* rule,
     return error;
 }
 
+Error unsigned_refusal(const Policy& policy, const std::string& image, const std::string& why) {
+    return refusal(policy, fmt::format("the image {}: {}", slipway::quoted(image), why),
+                   "require_signature",
+                   fmt::format("images signed with a key of {}",
+                               slipway::quoted(site_trust_directory())))
+        .hint("use a signed image, or have this one signed (slipway sign) by whom the site trusts");
+}
+
 void check_owner(const Policy& policy, const ImageFacts& image) {
     if (!policy.owners) return;
     const List& owners = *policy.owners;
@@ -201,23 +209,22 @@ void check_policy(const Policy& policy, const ImageFacts& image, const RunSpec& 
     check_owner(policy, image);
     check_write_modes(policy, spec.mounts);
     if (policy.require_signature && image.seal.empty())
-        throw refusal(
-            policy,
-            fmt::format("the image {}: {}", slipway::quoted(image.path), image.seal_problem),
-            "require_signature",
-            fmt::format("squashfs files signed with a key of {}",
-                        slipway::quoted(site_trust_directory())))
-            .hint(
-                "use a signed image, or have this one signed (slipway sign) by whom the site "
-                "trusts");
+        throw unsigned_refusal(policy, image.path, image.seal_problem);
 }
 
 namespace {
 
+std::string whole_text(const Error& error) {
+    std::string text = error.message();
+    for (const auto& note : error.notes()) text += "; " + note;
+    return text;
+}
+
 /// Verify the signature with the site's keys alone: a user's own count for his own wishes only.
 void look_at_seal(const image::RunnableImage& image, ImageFacts& facts) {
     if (facts.format != image::RefKind::squashfs) {
-        facts.seal_problem = "only squashfs files carry signatures that are checked as they run";
+        facts.seal_problem =
+            "only squashfs files and images of layers carry signatures that are checked";
         return;
     }
     try {
@@ -226,14 +233,35 @@ void look_at_seal(const image::RunnableImage& image, ImageFacts& facts) {
         const UniqueFd fd = sys::open(image.path, O_RDONLY);
         facts.seal = image::verify_seal(fd.get(), image.path, keys).digest;
     } catch (const Error& error) {
-        facts.seal_problem = error.message();
-        for (const auto& note : error.notes()) facts.seal_problem += "; " + note;
+        facts.seal_problem = whole_text(error);
     }
 }
 
 }  // namespace
 
-Digest enforce_site_policy(const image::RunnableImage& image, const RunSpec& spec) {
+std::optional<image::RunnableImage> find_signed_for_site(const image::ImageRef& ref,
+                                                         const std::string& store) {
+    using image::RefKind;
+    const bool layered = ref.kind == RefKind::stored || ref.kind == RefKind::registry ||
+                         ref.kind == RefKind::oci_layout || ref.kind == RefKind::oci_archive ||
+                         ref.kind == RefKind::archive;
+    if (!layered) return std::nullopt;
+    const auto policy = load_policy();
+    if (!policy || !policy->require_signature) return std::nullopt;
+    image::TrustedKeys keys;
+    keys.add_directory(site_trust_directory());
+    try {
+        return image::make_runnable(ref, store, &keys);
+    } catch (const Error& error) {
+        const bool unsigned_kind =
+            error.kind() == ErrorKind::unsupported && ref.kind == RefKind::archive;
+        if (error.kind() != ErrorKind::invalid_image && !unsigned_kind) throw;
+        throw unsigned_refusal(*policy, ref.text, whole_text(error));
+    }
+}
+
+Digest enforce_site_policy(const image::RunnableImage& image, const RunSpec& spec,
+                           const Digest& site_seal) {
     if (image.kind == image::RunnableImage::Kind::host) return {};
     const auto policy = load_policy();
     if (!policy) return {};
@@ -250,7 +278,8 @@ Digest enforce_site_policy(const image::RunnableImage& image, const RunSpec& spe
     facts.owner = status.st_uid;
     facts.own = status.st_uid == ::geteuid();
     if (const auto user = find_user(status.st_uid)) facts.owner_name = user->name;
-    if (policy->require_signature) look_at_seal(image, facts);
+    facts.seal = site_seal;
+    if (policy->require_signature && site_seal.empty()) look_at_seal(image, facts);
     check_policy(*policy, facts, spec);
     if (!image.seal.empty() && !facts.seal.empty() && image.seal != facts.seal)
         throw Error(ErrorKind::conflict,

@@ -46,10 +46,18 @@ std::optional<Policy> load_policy();
 /// Throws: Error(host_forbids) naming the file, the rule and what is allowed; pure.
 void check_policy(const Policy& policy, const ImageFacts& image, const RunSpec& spec);
 
+/// The runnable form of an image of layers where the site requires signatures: signed by whom the
+/// site trusts, and sealed. std::nullopt where none is required, and for images of other formats.
+/// Throws: Error(host_forbids) saying what is wrong with its signatures.
+std::optional<image::RunnableImage> find_signed_for_site(const image::ImageRef& ref,
+                                                         const std::string& store);
+
 /// Look at the image and check it against the site's policy. The host itself is no image.
-/// Returns the seal that a required signature is of, empty where none is required: the image must
-/// be read against it. Throws: Error(host_forbids); Error(conflict) when the image changed since it
-/// was found, or is not the one that was verified at the user's wish.
-Digest enforce_site_policy(const image::RunnableImage& image, const RunSpec& spec);
+/// `site_seal`: of what find_signed_for_site found. Returns the seal that a required signature is
+/// of, empty where none is required: the image must be read against it. Throws:
+/// Error(host_forbids); Error(conflict) when the image changed since it was found, or is not the
+/// one that was verified at the user's wish.
+Digest enforce_site_policy(const image::RunnableImage& image, const RunSpec& spec,
+                           const Digest& site_seal = {});
 
 }  // namespace slipway::runtime

@@ -46,6 +46,16 @@ void verify_packs(const RunSpec& spec, const image::TrustedKeys& keys, HostFacts
     }
 }
 
+/// The image's runnable form; `site_seal` is told where the site asks for signatures of its own
+/// choice.
+image::RunnableImage find_image(const image::ImageRef& ref, const RunOptions& options,
+                                const image::TrustedKeys* keys, Digest& site_seal) {
+    auto found = find_signed_for_site(ref, options.store);
+    if (found) site_seal = found->seal;
+    return found && keys == nullptr ? std::move(*found)
+                                    : image::make_runnable(ref, options.store, keys);
+}
+
 /// The site wants the image verified, the user did not ask for it: its configuration was read as it
 /// lies in the file.
 image::RunnableImage reread_against(const Digest& seal, image::RunnableImage image) {
@@ -96,8 +106,9 @@ RunPlan plan(const RunOptions& options) {
     RunSpec spec = make_run_spec(options);
     const image::ImageRef ref = image::parse_image_ref(options.image);
     const auto keys = keys_of(options);
-    image::RunnableImage image = image::make_runnable(ref, options.store, keys ? &*keys : nullptr);
-    const Digest seal = enforce_site_policy(image, spec);
+    Digest site_seal;
+    image::RunnableImage image = find_image(ref, options, keys ? &*keys : nullptr, site_seal);
+    const Digest seal = enforce_site_policy(image, spec, site_seal);
     if (!seal.empty() && image.seal.empty()) image = reread_against(seal, image);
     if (options.site_mounts && image.kind != image::RunnableImage::Kind::host) {
         auto binds = read_site_mounts();

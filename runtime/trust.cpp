@@ -2,13 +2,17 @@
 // Must not: verify anything.
 #include "slipway/runtime/trust.hpp"
 
+#include <fcntl.h>
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstdlib>
 
+#include "policy.hpp"
 #include "site.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/path.hpp"
+#include "slipway/base/sys.hpp"
 
 namespace slipway::runtime {
 namespace {
@@ -18,6 +22,15 @@ std::string user_trust_directory() {
     const std::string directory =
         base != nullptr && base[0] == '/' ? base : join_path(home_directory(), ".config");
     return join_path(directory, "slipway/trust.d");
+}
+
+bool has_keys(const std::string& directory) {
+    const auto fd = sys::openat_if_exists(AT_FDCWD, directory, O_RDONLY | O_DIRECTORY);
+    if (!fd) return false;
+    const auto names = sys::list_directory(fd->get(), directory);
+    return std::any_of(names.begin(), names.end(), [](const std::string& name) {
+        return name.ends_with(".pem") || name.ends_with(".pub");
+    });
 }
 
 }  // namespace
@@ -37,6 +50,14 @@ image::TrustedKeys trusted_keys(const std::vector<std::string>& files) {
                               slipway::quoted(user_trust_directory())))
             .hint("name the signer's public key, or put it into one of these directories");
     return keys;
+}
+
+image::SignaturesWanted signatures_wanted() {
+    const auto policy = load_policy();
+    if (policy && policy->require_signature) return image::SignaturesWanted::required;
+    if (has_keys(site_trust_directory()) || has_keys(user_trust_directory()))
+        return image::SignaturesWanted::all;
+    return image::SignaturesWanted::tag;
 }
 
 }  // namespace slipway::runtime

@@ -45,15 +45,15 @@ _slipway_options() { # SUBCOMMAND ("" for none)
     build) echo "-h --help -t --tag -f --file -o --output --build-arg --preload --sbom --target --no-cache --network -s --storage --dry-run" ;;
     bootstrap) echo "-h --help -t --tag --mirror --include --variant -s --storage" ;;
     convert) echo "-h --help --platform --compressor --level --block-size --threads --sbom -s --storage" ;;
-    sign) echo "-h --help --key --cert" ;;
-    verify) echo "-h --help --key --ca --json" ;;
+    sign) echo "-h --help --key --cert --authfile --tls-verify -s --storage" ;;
+    verify) echo "-h --help --key --ca --authfile --tls-verify --json -s --storage" ;;
     sbom) echo "-h --help --format -o --output -s --storage" ;;
     pack) echo "-h --help -o --output --name --data-version --license --source --description --level --block-size" ;;
     fetch) echo "-h --help -o --output --catalogue --list --json -s --storage" ;;
     images | doctor) echo "-h --help --json -s --storage" ;;
-    inspect) echo "-h --help --platform --json -s --storage" ;;
-    pull) echo "-h --help -t --tag -o --output --platform --authfile --tls-verify --json -s --storage" ;;
-    push) echo "-h --help --artifact --all-platforms --platform --authfile --tls-verify --json -s --storage" ;;
+    inspect) echo "-h --help --referrers --artifact-type --platform --json -s --storage" ;;
+    pull) echo "-h --help -t --tag -o --output --platform --authfile --tls-verify --signatures --no-signatures --json -s --storage" ;;
+    push) echo "-h --help --artifact --all-platforms --platform --authfile --tls-verify --no-signatures --json -s --storage" ;;
     rmi) echo "-h --help -s --storage" ;;
     gc) echo "-h --help --keep-cache --keep --dry-run --json -s --storage" ;;
     slipway-train) echo "-h --help --version --model --data --epochs --strategy --device --batch-size --lr --schedule

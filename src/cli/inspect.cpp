@@ -20,8 +20,31 @@ struct Options {
     std::string image;
     std::string store;
     std::string platform;
-    bool json = false;
+    std::string artifact_type;
+    bool referrers = false, json = false;
 };
+
+/// What lies in the registry about an image, one line each.
+void print_referrers(const Options& options) {
+    const auto ref = image::parse_image_ref(options.image);
+    if (ref.kind != image::RefKind::registry)
+        throw Error(ErrorKind::usage, fmt::format("--referrers asks a registry, and {} is in none",
+                                                  slipway::quoted(options.image)))
+            .hint("name the image as docker://HOST/REPOSITORY:TAG");
+    Json list = Json::array();
+    std::string text;
+    for (const auto& one : image::referrers_of(ref.name, options.artifact_type)) {
+        const std::string& kind = one.artifact_type.empty() ? one.media_type : one.artifact_type;
+        text += fmt::format("{}  {:>10}  {}{}\n", one.digest.text(), human_bytes(one.size_bytes),
+                            kind, one.tag.empty() ? "" : "  " + one.tag);
+        list.push_back({{"digest", one.digest.text()},
+                        {"media_type", one.media_type},
+                        {"artifact_type", one.artifact_type},
+                        {"tag", one.tag},
+                        {"size_bytes", one.size_bytes}});
+    }
+    print(options.json ? to_text(list, 2) + "\n" : text);
+}
 
 Json layer_list(const image::OciImage& image) {
     Json layers = Json::array();
@@ -193,11 +216,21 @@ void add_inspect(CLI::App& app, Action& action) {
     command->add_option("image", options->image, "any image reference")->required();
     command->add_option("--platform", options->platform,
                         "OS/ARCH[/VARIANT] of an image of several (default: this machine's)");
+    auto* referrers = command->add_flag("--referrers", options->referrers,
+                                        "what a registry has about the image: signatures and such");
+    command
+        ->add_option("--artifact-type", options->artifact_type,
+                     "with --referrers: of this type only")
+        ->needs(referrers);
     command->add_flag("--json", options->json, "as JSON");
     command->add_option("-s,--storage", options->store,
                         "the image store (default: $SLIPWAY_STORE)");
     command->callback([options, &action] {
         action = [options] {
+            if (options->referrers) {
+                print_referrers(*options);
+                return 0;
+            }
             auto ref = image::parse_image_ref(options->image);
             if (!options->platform.empty())
                 ref.platform = image::normalize_platform(options->platform);

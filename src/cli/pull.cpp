@@ -10,6 +10,8 @@
 #include "slipway/base/log.hpp"
 #include "slipway/base/progress.hpp"
 #include "slipway/image/registry.hpp"
+#include "slipway/image/signing.hpp"
+#include "slipway/runtime/trust.hpp"
 
 namespace slipway::cli {
 namespace {
@@ -20,6 +22,7 @@ struct Options {
     image::PullOptions pull;
     std::string store;
     bool verify_tls = true;
+    bool signatures = false, no_signatures = false;
     bool json = false;
 };
 
@@ -32,7 +35,8 @@ std::string as_json(const image::PullResult& pulled) {
                         {"artifact_type", artifact ? Json(artifact->type) : Json()},
                         {"manifest_digest", manifest.text()},
                         {"config_digest", config.text()},
-                        {"downloaded_bytes", pulled.downloaded_bytes}},
+                        {"downloaded_bytes", pulled.downloaded_bytes},
+                        {"signatures", artifact ? 0 : image::count_signatures(pulled.image)}},
                    2) +
            "\n";
 }
@@ -88,6 +92,10 @@ void add_pull(CLI::App& app, Action& action) {
                         "file with the registry's credentials");
     auto* verify = command->add_option("--tls-verify", options->verify_tls,
                                        "false: accept any certificate, and plain http");
+    auto* with = command->add_flag("--signatures", options->signatures,
+                                   "fail where its signatures cannot be had; Sigstore bundles too");
+    command->add_flag("--no-signatures", options->no_signatures, "do not ask for its signatures")
+        ->excludes(with);
     command->add_flag("--json", options->json, "print what was stored as JSON");
     command->add_option("-s,--storage", options->store,
                         "the image store (default: $SLIPWAY_STORE)");
@@ -97,6 +105,9 @@ void add_pull(CLI::App& app, Action& action) {
                 options->pull.platform = image::normalize_platform(options->pull.platform);
             if (verify->count() > 0) options->pull.access.verify_tls = options->verify_tls;
             auto store = image::Store::open(chosen_store(options->store));
+            options->pull.signatures = options->signatures      ? image::SignaturesWanted::required
+                                       : options->no_signatures ? image::SignaturesWanted::none
+                                                                : runtime::signatures_wanted();
             return options->output.empty() ? pull_into_store(*options, store)
                                            : pull_into_files(*options, store);
         };

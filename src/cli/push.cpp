@@ -10,6 +10,7 @@
 #include "slipway/base/log.hpp"
 #include "slipway/base/progress.hpp"
 #include "slipway/image/registry.hpp"
+#include "slipway/image/signing.hpp"
 
 namespace slipway::cli {
 namespace {
@@ -23,6 +24,7 @@ struct Options {
     bool artifact = false;
     bool all_platforms = false;
     bool verify_tls = true;
+    bool no_signatures = false;
     bool json = false;
 };
 
@@ -47,7 +49,18 @@ std::optional<image::Artifact> as_artifact(const image::ImageRef& ref, const Opt
     return image::make_artifact(ref);
 }
 
-image::PushResult push(const Options& options, const image::Store& store) {
+/// Send the image's signatures; returns how many.
+size_t push_signatures(const Options& options, const image::OciImage& image, const Digest& pushed) {
+    if (options.no_signatures) return 0;
+    const auto signatures =
+        image::push_signatures(image, options.reference, pushed, options.access);
+    for (const Digest& index : signatures.left_behind)
+        log::info("the signatures of the index {} stay behind: one of its images was pushed",
+                  index.text());
+    return signatures.sent;
+}
+
+image::PushResult push(const Options& options, const image::Store& store, size_t& signatures) {
     auto ref = image::parse_image_ref(options.source);
     ref.platform = options.platform;
     if (options.all_platforms)
@@ -57,8 +70,14 @@ image::PushResult push(const Options& options, const image::Store& store) {
     using image::RefKind;
     const bool tree =
         ref.kind == RefKind::directory || ref.kind == RefKind::squashfs || ref.kind == RefKind::sif;
-    const auto image = tree ? as_layers(ref, options, store) : image::open_layered(ref, store);
-    return image::push_image(image, options.reference, store, options.access);
+    const auto image =
+        tree ? as_layers(ref, options, store)
+             : image::open_layered(ref, store,
+                                   options.no_signatures ? image::SignaturesWanted::none
+                                                         : image::SignaturesWanted::all);
+    const auto pushed = image::push_image(image, options.reference, store, options.access);
+    signatures = push_signatures(options, image, pushed.manifest_digest);
+    return pushed;
 }
 
 }  // namespace
@@ -85,6 +104,7 @@ void add_push(CLI::App& app, Action& action) {
                         "file with the registry's credentials");
     auto* verify = command->add_option("--tls-verify", options->verify_tls,
                                        "false: accept any certificate, and plain http");
+    command->add_flag("--no-signatures", options->no_signatures, "leave its signatures behind");
     command->add_flag("--json", options->json, "print what was pushed as JSON");
     command->add_option("-s,--storage", options->store,
                         "the image store (default: $SLIPWAY_STORE)");
@@ -95,12 +115,15 @@ void add_push(CLI::App& app, Action& action) {
                 options->platform = image::normalize_platform(options->platform);
             if (verify->count() > 0) options->access.verify_tls = options->verify_tls;
             image::stored_name_of(options->reference);  // a wrong name is told before the work
-            const auto pushed = push(*options, store);
-            log::info("pushed {} ({} uploaded)", options->reference,
-                      human_bytes(pushed.uploaded_bytes));
+            size_t signatures = 0;
+            const auto pushed = push(*options, store, signatures);
+            log::info("pushed {} ({} uploaded{})", options->reference,
+                      human_bytes(pushed.uploaded_bytes),
+                      signatures > 0 ? fmt::format(", with {} signatures", signatures) : "");
             if (options->json)
                 print(to_text(Json{{"manifest_digest", pushed.manifest_digest.text()},
-                                   {"uploaded_bytes", pushed.uploaded_bytes}},
+                                   {"uploaded_bytes", pushed.uploaded_bytes},
+                                   {"signatures", signatures}},
                               2) +
                       "\n");
             return 0;

@@ -24,6 +24,7 @@
 #include "slipway/image/registry.hpp"
 #include "store/layers.hpp"
 #include "temp_file.hpp"
+#include "trust/attached.hpp"
 
 namespace slipway::image {
 namespace {
@@ -34,9 +35,16 @@ struct Source {
     TreeImage tree;
     std::optional<Artifact> artifact;  ///< of which the tree is the only file
     RefKind file = RefKind::squashfs;  ///< what that file is
+    std::vector<Attached> attached;    ///< signatures of the image of layers
 };
 
-Source open_source(const std::string& text, const Store& store, const std::string& platform) {
+/// Formats that keep a manifest, and so what was signed.
+bool keeps_signatures(Target kind) {
+    return kind == Target::layout || kind == Target::oci_archive || kind == Target::store;
+}
+
+Source open_source(const std::string& text, Target target, const Store& store,
+                   const std::string& platform) {
     ImageRef ref = parse_image_ref(text);
     ref.platform = platform;
     Source source;
@@ -47,8 +55,10 @@ Source open_source(const std::string& text, const Store& store, const std::strin
             require_platform(source.tree.config, platform, slipway::quoted(text));
         return source;
     }
-    Content content = open_content(ref, store);
+    Content content = open_content(
+        ref, store, keeps_signatures(target) ? SignaturesWanted::all : SignaturesWanted::tag);
     source.layered = std::move(content.image);
+    if (source.layered) source.attached = attached_to(*source.layered);
     if (content.artifact) {
         const ImageRef file = file_of(*content.artifact, ref, store);
         source.file = file.kind;
@@ -98,32 +108,43 @@ uint64_t layer_bytes(const OciImage& image) {
     return sum;
 }
 
-ConvertReport to_store(const OciImage& image, const Destination& destination, const Store& store) {
+ConvertReport to_store(const OciImage& image, const std::vector<Attached>& attached,
+                       const Destination& destination, const Store& store) {
     Store target = store;
     target.import(destination.name, image);
+    put_attached(store, attached);
     return {fmt::format("stored {} ({})", destination.name, human_bytes(layer_bytes(image))), {}};
 }
 
-ConvertReport to_layout(const OciImage& image, const Destination& destination, const Store& store) {
+void write_layout(const OciImage& image, const std::vector<Attached>& attached,
+                  const std::string& directory, const std::string& tag) {
+    write_oci_layout(image, directory, tag);
+    for (const Attached& one : attached)
+        put_attached(directory, join_path(directory, "blobs/sha256"), one);
+}
+
+ConvertReport to_layout(const OciImage& image, const std::vector<Attached>& attached,
+                        const Destination& destination, const Store& store) {
     const std::string written = fmt::format("oci:{}:{}", destination.path, destination.name);
     if (sys::stat_if_exists(AT_FDCWD, join_path(destination.path, "oci-layout"))) {
-        write_oci_layout(image, destination.path, destination.name);
+        write_layout(image, attached, destination.path, destination.name);
         return {describe(written, layer_bytes(image)), {}};
     }
     const std::string parent(parent_path(absolute_path(destination.path)));
     sys::make_directories(parent);
     StagedTree staged(destination.path, store.subdirectory("tmp"));
     sys::fchmodat(AT_FDCWD, staged.path(), user_mode(0777));
-    write_oci_layout(image, staged.path(), destination.name);
+    write_layout(image, attached, staged.path(), destination.name);
     staged.commit();
     return {describe(written, layer_bytes(image)), {}};
 }
 
-ConvertReport to_archive(const OciImage& image, const Destination& destination) {
+ConvertReport to_archive(const OciImage& image, const std::vector<Attached>& attached,
+                         const Destination& destination) {
     const bool docker = destination.kind == Target::docker_archive;
     const uint64_t size_bytes =
         docker ? write_docker_archive(image, destination.path, destination.name)
-               : write_oci_archive(image, destination.path, destination.name);
+               : write_oci_archive(image, destination.path, destination.name, attached);
     return {describe(destination.path, size_bytes), {}};
 }
 
@@ -278,12 +299,12 @@ ConvertReport write(Source& source, const Destination& destination, const Store&
         case Target::tar:
             return to_tar(source, destination, store, options);
         case Target::layout:
-            return to_layout(layered(source, options), destination, store);
+            return to_layout(layered(source, options), source.attached, destination, store);
         case Target::oci_archive:
         case Target::docker_archive:
-            return to_archive(layered(source, options), destination);
+            return to_archive(layered(source, options), source.attached, destination);
         case Target::store:
-            return to_store(layered(source, options), destination, store);
+            return to_store(layered(source, options), source.attached, destination, store);
         case Target::directory:
             break;
     }
@@ -298,7 +319,7 @@ OciImage of_platform(OciImage image, const ImageRef& ref) {
 
 }  // namespace
 
-OciImage open_layered(const ImageRef& ref, const Store& store) {
+OciImage open_layered(const ImageRef& ref, const Store& store, SignaturesWanted signatures) {
     switch (ref.kind) {
         case RefKind::oci_layout:
             return open_oci_layout(ref.path, ref.name, ref.platform);
@@ -320,6 +341,7 @@ OciImage open_layered(const ImageRef& ref, const Store& store) {
             options.check_artifact = [&](const Artifact& artifact) {
                 throw no_image(artifact, ref.text);
             };
+            options.signatures = signatures;
             return pull_image(ref.name, target, options).image;
         }
         default:
@@ -342,11 +364,16 @@ ConvertReport convert(const std::string& source_text, const std::string& destina
     Destination destination = parse_destination(destination_text);
     check_destination(destination);
     try {
-        Source source = open_source(source_text, store, platform);
+        Source source = open_source(source_text, destination.kind, store, platform);
         if (as_it_is && is_file_of(source, destination.kind))
             return copy(*source.artifact, destination);
         if (const std::string lost = losses(source, destination); !lost.empty())
             log::info("{}", lost);
+        if (!source.attached.empty() && !keeps_signatures(destination.kind))
+            log::info(
+                "not kept: the signatures, which are of the manifest {}; verify before (slipway "
+                "verify {}), and sign the file",
+                source.attached.front().subject.digest.text(), source_text);
         return write(source, destination, store, options);
     } catch (Error& error) {
         add_room_left(error,

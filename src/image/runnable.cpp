@@ -16,6 +16,8 @@
 #include "store/kept_file.hpp"
 #include "store/use.hpp"
 #include "temp_file.hpp"
+#include "trust/attached.hpp"
+#include "trust/sealed_image.hpp"
 
 namespace slipway::image {
 namespace {
@@ -46,37 +48,49 @@ struct KeptSquashfs {
     UniqueFd fd;
 };
 
-/// The squashfs file made from an image of layers, kept in the store.
-KeptSquashfs make_squashfs(const OciImage& image, const ImageRef& ref, const Store& store) {
+/// The squashfs file made from an image of layers, kept in the store; `sealed`: one whose blocks
+/// are checked when they are read.
+KeptSquashfs make_squashfs(const OciImage& image, const ImageRef& ref, const Store& store,
+                           bool sealed) {
     const std::string key = squashfs_key(image);
-    std::string path = join_path(store.directory(), fmt::format("squashfs/{}.sqfs", key));
-    if (auto held = hold_kept_file(path)) return {path, std::move(*held)};
+    const std::string plain = join_path(store.directory(), fmt::format("squashfs/{}.sqfs", key));
+    const auto hold = [&]() -> std::optional<KeptSquashfs> {
+        const std::string path = sealed ? find_sealed_squashfs(key, store) : plain;
+        auto held = path.empty() ? std::nullopt : hold_kept_file(path);
+        if (!held) return std::nullopt;
+        return KeptSquashfs{path, std::move(*held)};
+    };
+    if (auto held = hold()) return std::move(*held);
     need_full_program();
     store.begin_use();  // nobody deletes what we make, until we hold it
     FileLock lock(join_path(store.subdirectory("locks"), "squashfs-" + key),
                   FileLock::Mode::exclusive, kConvertTimeout);
-    if (auto held = hold_kept_file(path)) return {path, std::move(*held)};
+    if (auto held = hold()) return std::move(*held);
     store.subdirectory("squashfs");
     log::info("making a squashfs of {}, once", ref.text);
     try {
-        const SquashfsReport report = write_squashfs(image, path, store);
-        for (const std::string& warning : report.warnings) log::warning("{}", warning);
+        const std::vector<std::string> warnings =
+            sealed ? make_sealed_squashfs(image, key, store)
+                   : write_squashfs(image, plain, store).warnings;
+        for (const std::string& warning : warnings) log::warning("{}", warning);
     } catch (Error& error) {
-        add_room_left(error, path);
+        add_room_left(error, store.directory());
         throw;
     }
-    auto held = hold_kept_file(path);
+    auto held = hold();
     if (!held)
         throw Error(ErrorKind::conflict,
-                    fmt::format("somebody deleted {}, which was just made", slipway::quoted(path)))
+                    fmt::format("somebody deleted the squashfs of {}, which was just made",
+                                slipway::quoted(ref.text)))
             .hint("try again");
-    return {path, std::move(*held)};
+    return std::move(*held);
 }
 
 /// A store that somebody else filled may be read-only: then the squashfs goes into the user's own.
-KeptSquashfs squashfs_of(const OciImage& image, const ImageRef& ref, const Store& store) {
+KeptSquashfs squashfs_of(const OciImage& image, const ImageRef& ref, const Store& store,
+                         bool sealed) {
     try {
-        return make_squashfs(image, ref, store);
+        return make_squashfs(image, ref, store, sealed);
     } catch (const Error& error) {
         const bool read_only = is_read_only(error) || error.kind() == ErrorKind::permission;
         if (!read_only || store.directory() == Store::personal_directory()) throw;
@@ -84,7 +98,7 @@ KeptSquashfs squashfs_of(const OciImage& image, const ImageRef& ref, const Store
                   ref.text, Store::personal_directory());
         log::verbose("{}", error.message());
     }
-    return make_squashfs(image, ref, Store::open(Store::personal_directory()));
+    return make_squashfs(image, ref, Store::open(Store::personal_directory()), sealed);
 }
 
 std::string architecture_of(const std::string& platform) {
@@ -109,16 +123,23 @@ void require_architecture(const std::string& told, const ImageRef& ref) {
                           ours));
 }
 
+/// Told of an image of layers that nobody signed.
+std::string how_to_sign(const ImageRef& ref) {
+    if (ref.kind == RefKind::registry || ref.kind == RefKind::stored ||
+        ref.kind == RefKind::oci_layout)
+        return fmt::format(
+            "sign it: slipway sign {} --key KEY.pem{}", ref.text,
+            ref.kind == RefKind::stored ? "; or pull it again, if it was signed since" : "");
+    return "sign the image that it was made of, and convert that again";
+}
+
 Error not_verifiable(const ImageRef& ref) {
-    const bool layered = ref.kind == RefKind::oci_layout || ref.kind == RefKind::registry ||
-                         ref.kind == RefKind::stored || ref.kind == RefKind::docker_archive;
     return Error(ErrorKind::unsupported,
-                 fmt::format("cannot verify {} ({}) while it runs: only a signed squashfs file is "
-                             "checked block by block",
+                 fmt::format("cannot verify {} ({}) while it runs: only a signed squashfs file, or "
+                             "an image of layers that is signed, can be",
                              slipway::quoted(ref.text), to_string(ref.kind)))
-        .hint(fmt::format("{}make a file of it and sign that: slipway convert {} FILE.sqfs; "
+        .hint(fmt::format("make a file of it and sign that: slipway convert {} FILE.sqfs; "
                           "slipway sign FILE.sqfs --key KEY.pem",
-                          layered ? "verify the layers first (slipway verify oci:DIR), " : "",
                           ref.text));
 }
 
@@ -147,16 +168,22 @@ RunnableImage runnable_artifact(const Artifact& artifact, const ImageRef& ref, c
     return runnable_file(file, trusted);
 }
 
+/// With `trusted` keys one of them must have signed the image's manifest.
 RunnableImage runnable_layers(const OciImage& image, RefKind format, const ImageRef& ref,
                               const Store& store, const TrustedKeys* trusted) {
-    if (trusted != nullptr) throw not_verifiable(ref);
+    const bool verified = trusted != nullptr;
+    if (verified) {
+        if (image.manifest_digest.empty()) throw not_verifiable(ref);
+        judge_attached(attached_to(image), *trusted, slipway::quoted(ref.text), how_to_sign(ref));
+    }
     require_architecture(image.config.architecture, ref);
     RunnableImage runnable;
     runnable.format = format;
     runnable.kind = RunnableImage::Kind::squashfs;
-    KeptSquashfs kept = squashfs_of(image, ref, store);
+    KeptSquashfs kept = squashfs_of(image, ref, store, verified);
     runnable.path = std::move(kept.path);
     runnable.hold = std::make_shared<const UniqueFd>(std::move(kept.fd));
+    if (verified) runnable.seal = seal_in_name(runnable.path);
     runnable.config = image.config;
     return runnable;
 }
@@ -168,7 +195,8 @@ RunnableImage runnable_through(const Store& store, const ImageRef& ref,
         const ArchiveImage opened = open_archive(ref.path, ref.name);
         return runnable_layers(opened.image, opened.kind, ref, store, trusted);
     }
-    const Content content = open_content(ref, store);
+    const Content content = open_content(
+        ref, store, trusted != nullptr ? SignaturesWanted::required : SignaturesWanted::tag);
     return content.artifact ? runnable_artifact(*content.artifact, ref, store, trusted)
                             : runnable_layers(*content.image, ref.kind, ref, store, trusted);
 }
@@ -185,9 +213,9 @@ RunnableImage make_runnable(const ImageRef& ref, const std::string& store_direct
                             const TrustedKeys* trusted) {
     RunnableImage runnable;
     runnable.format = ref.kind;
-    const bool file = ref.kind == RefKind::squashfs || ref.kind == RefKind::stored ||
-                      ref.kind == RefKind::registry;
-    if (trusted != nullptr && !file) throw not_verifiable(ref);
+    if (trusted != nullptr && (ref.kind == RefKind::host || ref.kind == RefKind::directory ||
+                               ref.kind == RefKind::sif || ref.kind == RefKind::tar))
+        throw not_verifiable(ref);
     switch (ref.kind) {
         case RefKind::host:
             runnable.kind = RunnableImage::Kind::host;

@@ -106,7 +106,8 @@ class Proxy:
                 with proxy.lock:
                     proxy.requests.append((self.command, self.path, dict(self.headers)))
                     number = len(proxy.requests)
-                changed = proxy.rule(self.command, self.path, self.headers, number)
+                rule = proxy.rule
+                changed = rule(self.command, self.path, self.headers, number, *([body] if isinstance(rule, ReferrersRule) else []))
                 if changed is not None and changed.delay:
                     time.sleep(changed.delay)
                 if changed is not None and changed.status is not None:
@@ -167,6 +168,68 @@ class Proxy:
     def paths(self, method="GET"):
         with self.lock:
             return [path for m, path, _ in self.requests if m == method]
+
+
+class ReferrersRule:
+    """Makes a Proxy before docker-registry, which has no referrers interface, one that has it: what refers to an image
+    is kept under its tag sha256-HEX in that registry, as the specification wants it of a registry that gets the
+    interface later. `page` referrers at a time; `filters`: apply artifactType and say so."""
+
+    def __init__(self, registry, page=100, filters=True):
+        self.registry, self.page, self.filters, self.asked = registry, page, filters, []
+
+    def list(self, repository, digest):
+        connection = http.client.HTTPConnection(self.registry.host, timeout=30)
+        connection.request("GET", f"/v2/{repository}/manifests/{digest.replace(':', '-')}",
+                           headers={"Accept": "application/vnd.oci.image.index.v1+json"})
+        response = connection.getresponse()
+        body = response.read()
+        connection.close()
+        return json.loads(body)["manifests"] if response.status == 200 else []
+
+    def note(self, repository, digest, body, media_type):
+        """What such a registry does by itself when a manifest with a subject comes."""
+        document = json.loads(body)
+        subject = document["subject"]["digest"]
+        entry = {"mediaType": media_type, "digest": digest, "size": len(body),
+                 "artifactType": document.get("artifactType", document["config"]["mediaType"])}
+        if "annotations" in document:
+            entry["annotations"] = document["annotations"]
+        entries = [one for one in self.list(repository, subject) if one["digest"] != digest] + [entry]
+        put_manifest(self.registry.host, repository, subject.replace(":", "-"),
+                     {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": entries},
+                     "application/vnd.oci.image.index.v1+json")
+        return subject
+
+    def __call__(self, method, path, headers, number, body=b""):
+        if method == "PUT" and "/manifests/" in path and b'"subject"' in body:
+            import hashlib
+            repository = path.split("/v2/", 1)[1].split("/manifests/")[0]
+            digest = "sha256:" + hashlib.sha256(body).hexdigest()
+            subject = json.loads(body)["subject"]["digest"]
+
+            def change(status, answer, data):
+                if status == 201:
+                    self.note(repository, digest, body, headers["Content-Type"])
+                return status, {**answer, "OCI-Subject": subject}, data
+            return Answer(change=change)
+        if "/referrers/" not in path:
+            return None
+        self.asked.append(path)
+        url = urllib.parse.urlparse(path)
+        repository, digest = url.path.split("/v2/", 1)[1].split("/referrers/")
+        query = urllib.parse.parse_qs(url.query)
+        entries, answer = self.list(repository, digest), {"Content-Type": "application/vnd.oci.image.index.v1+json"}
+        if self.filters and "artifactType" in query:
+            entries = [one for one in entries if one.get("artifactType") == query["artifactType"][0]]
+            answer["OCI-Filters-Applied"] = "artifactType"
+        start = int(query.get("n", ["0"])[0])
+        if start + self.page < len(entries):
+            query["n"] = [str(start + self.page)]
+            answer["Link"] = f'<{url.path}?{urllib.parse.urlencode(query, doseq=True)}>; rel="next"'
+        index = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json",
+                 "manifests": entries[start:start + self.page]}
+        return Answer(200, answer, json.dumps(index).encode())
 
 
 def put_blob(host, repository, data, headers=None):

@@ -1,6 +1,8 @@
 # Keys and certificates made by the openssl program, and a seal read by its documentation alone.
 # Must not: use Slipway's own code.
+import base64
 import hashlib
+import json
 import os
 import struct
 import subprocess
@@ -42,6 +44,47 @@ def make_certificate(key, authority, name, usage="codeSigning", days="30"):
     openssl("req", "-new", "-key", key, "-subj", f"/CN={name}", "-out", request)
     with open(extensions, "w") as file:
         file.write(f"keyUsage=digitalSignature\nextendedKeyUsage={usage}\n")
+    openssl("x509", "-req", "-in", request, "-CA", authority + ".crt", "-CAkey", authority, "-CAcreateserial",
+            "-days", days, "-extfile", extensions, "-out", key + ".crt")
+    return key + ".crt"
+
+
+def sign(key, message, directory):
+    """Sign with the openssl program (Ed25519, or ECDSA with SHA-256)."""
+    kind, path = openssl("pkey", "-in", key, "-noout", "-text"), os.path.join(directory, "openssl-message")
+    with open(path, "wb") as file:
+        file.write(message)
+    digest = [] if b"ED25519" in kind else ["-digest", "sha256"]
+    signature = openssl("pkeyutl", "-sign", "-inkey", key, "-rawin", *digest, "-in", path)
+    os.unlink(path)
+    return signature
+
+
+def make_bundle(key, digest, directory, certificate=None, predicate="https://sigstore.dev/cosign/sign/v1"):
+    """A Sigstore bundle as cosign's: an envelope over an in-toto statement about an image's digest."""
+    statement = {"_type": "https://in-toto.io/Statement/v1", "subject": [{"digest": {"sha256": digest.split(":")[1]}}],
+                 "predicateType": predicate, "predicate": {}}
+    payload, kind = json.dumps(statement).encode(), "application/vnd.in-toto+json"
+    encoded = b"DSSEv1 %d %s %d %s" % (len(kind), kind.encode(), len(payload), payload)
+    if certificate:
+        der = openssl("x509", "-in", certificate, "-outform", "DER")
+        material = {"certificate": {"rawBytes": base64.b64encode(der).decode()}, "tlogEntries": [{"logIndex": "1"}]}
+    else:
+        der = openssl("pkey", "-in", key, "-pubout", "-outform", "DER")
+        material = {"publicKey": {"hint": base64.b64encode(hashlib.sha256(der).digest()).decode()}}
+    return json.dumps({"mediaType": "application/vnd.dev.sigstore.bundle.v0.3+json", "verificationMaterial": material,
+                       "dsseEnvelope": {"payload": base64.b64encode(payload).decode(), "payloadType": kind, "signatures": [
+                           {"sig": base64.b64encode(sign(key, encoded, directory)).decode()}]}}).encode()
+
+
+def make_keyless_certificate(key, authority, identity, days="30"):
+    """A certificate as Fulcio's, with the identity as an alternative name and its issuer as an extension."""
+    request, extensions = key + ".csr", key + ".ext"
+    openssl("req", "-new", "-key", key, "-subj", "/", "-out", request)
+    with open(extensions, "w") as file:
+        file.write("keyUsage=critical,digitalSignature\nextendedKeyUsage=codeSigning\n"
+                   f"subjectAltName=critical,email:{identity}\n"
+                   "1.3.6.1.4.1.57264.1.1=ASN1:UTF8String:https://accounts.example\n")
     openssl("x509", "-req", "-in", request, "-CA", authority + ".crt", "-CAkey", authority, "-CAcreateserial",
             "-days", days, "-extfile", extensions, "-out", key + ".crt")
     return key + ".crt"

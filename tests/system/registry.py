@@ -46,9 +46,9 @@ class Pull(RegistryTest):
         image = f"docker://{proxy.host}/lab/root:v1"
         result = self.assert_succeeds(self.slipway("run", image))
         self.assertEqual(result.stdout, "small root\n")
-        self.assertEqual(len(proxy.paths()), 3)  # manifest, config, layer
+        self.assertEqual(len(proxy.paths()), 4)  # manifest, config, layer, signatures
         self.assertEqual(self.assert_succeeds(self.slipway("run", image)).stdout, "small root\n")
-        self.assertEqual(proxy.paths()[3:], ["/v2/lab/root/manifests/v1"])
+        self.assertEqual(proxy.paths()[4:], ["/v2/lab/root/manifests/v1"])
 
         digest = self.slipway("inspect", "--json", image).json()["manifest_digest"]
         pinned = f"docker://{proxy.host}/lab/root@{digest}"
@@ -68,7 +68,7 @@ class Pull(RegistryTest):
         self.skopeo_push(layout.directory, "lab/moving:v1", tag="new")
         asked = len(proxy.paths())
         self.pull(f"{proxy.host}/lab/moving:v1")
-        self.assertEqual(len(proxy.paths()) - asked, 3)  # manifest, config, the second layer
+        self.assertEqual(len(proxy.paths()) - asked, 4)  # manifest, config, the second layer, signatures
         self.assert_succeeds(self.slipway("convert", f"{proxy.host}/lab/moving:v1", "out"))
         with open(self.path("out/two")) as file:
             self.assertEqual(file.read(), "new")
@@ -263,7 +263,7 @@ class Tokens(RegistryTest):
         self.assertEqual(len(tokens), 1)
         self.assertIn("service=the%2C%20lab", tokens[0][1])
         self.assertIn("scope=repository%3Alab%2Fsmall%3Apull", tokens[0][1])
-        self.assertEqual([h.get("Authorization") for m, p, h in proxy.requests if p.startswith("/v2/")][1:], ["Bearer token-1"] * 4)
+        self.assertEqual([h.get("Authorization") for m, p, h in proxy.requests if p.startswith("/v2/")][1:], ["Bearer token-1"] * 5)
 
     def test_a_token_that_expires_is_renewed(self):
         self.push_small()

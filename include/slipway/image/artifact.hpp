@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "slipway/image/oci.hpp"
+#include "slipway/image/signature.hpp"
 #include "slipway/image/store.hpp"
 
 namespace slipway::image {
@@ -59,7 +60,8 @@ std::optional<Artifact> find_artifact(const Store& store, const std::string& nam
 /// Open any reference that has layers (as open_layered does) or is an artifact with one file that
 /// can be used: stored, or docker:// (pulled into the store). Throws: Error(unsupported) for other
 /// artifacts, before their files are fetched, with what they are and what to do.
-Content open_content(const ImageRef& ref, const Store& store);
+Content open_content(const ImageRef& ref, const Store& store,
+                     SignaturesWanted signatures = SignaturesWanted::tag);
 
 /// An artifact's one file, in the store, as a reference of kind squashfs or SIF. Throws:
 /// Error(unsupported) when it is neither.

@@ -15,9 +15,10 @@
 namespace slipway::image {
 
 /// Open any reference that has layers: oci:, oci-archive:, docker-archive:, a tar file (one layer),
-/// a stored name, docker:// (pulled into the store); for ref.platform. Throws: Error(unsupported)
-/// for the others.
-OciImage open_layered(const ImageRef& ref, const Store& store);
+/// a stored name, docker:// (pulled into the store, with the signatures wanted); for ref.platform.
+/// Throws: Error(unsupported) for the others.
+OciImage open_layered(const ImageRef& ref, const Store& store,
+                      SignaturesWanted signatures = SignaturesWanted::tag);
 
 struct ConvertReport {
     std::string text;  ///< one line for the user: what was written, how large
@@ -59,7 +60,7 @@ struct RunnableImage {
     RefKind format = RefKind::directory;
     std::string path;           ///< absolute
     uint64_t offset_bytes = 0;  ///< of a squashfs inside a SIF file
-    Digest seal;                ///< whose signature was verified: all reading is checked against it
+    Digest seal;                ///< that was verified: all reading is checked against it
     ImageConfig config;         ///< empty when the image has none
     std::string identity;  ///< device and inode; of a file also size and mtime: changes with it
     /// Of a file that the store keeps: while it is open, nobody deletes the file.
@@ -70,8 +71,9 @@ std::string identity_of(const struct stat& status);
 
 /// Find or make the runnable form: a stored name or layout becomes a squashfs in the store, once,
 /// under a lock. The store (`store_directory`, as Store::open takes it) is opened for those only:
-/// the host, a directory and a squashfs file need none. With `trusted` keys the image must be a
-/// squashfs file that is signed by one of them.
+/// the host, a directory and a squashfs file need none. With `trusted` keys the image must be
+/// signed by one of them: a squashfs file, or an image of layers with a manifest. Of the latter a
+/// squashfs with a seal is made of layers that have their digests.
 RunnableImage make_runnable(const ImageRef& ref, const std::string& store_directory = {},
                             const TrustedKeys* trusted = nullptr);
 

@@ -8,6 +8,7 @@
 
 #include "slipway/image/artifact.hpp"
 #include "slipway/image/reference.hpp"
+#include "slipway/image/signature.hpp"
 #include "slipway/image/store.hpp"
 
 namespace slipway::image {
@@ -27,6 +28,8 @@ struct PullOptions {
     std::string platform;  ///< as ImageRef::platform
     /// Called with an artifact before its files are fetched; may throw.
     std::function<void(const Artifact&)> check_artifact;
+    /// What is kept beside the image; asked for before the image is named.
+    SignaturesWanted signatures = SignaturesWanted::tag;
 };
 
 struct PullResult {
@@ -75,6 +78,18 @@ PushResult push_artifact(const Artifact& artifact, const std::string& reference,
 /// push_image; Error(unsupported) for sources of other kinds.
 PushResult push_index(const ImageRef& source, const std::string& reference, const Store& store,
                       const RegistryAccess& access = {});
+
+/// Something in a registry that is about an image: a signature, a list of software, a provenance.
+struct Referrer {
+    Digest digest;
+    std::string media_type, artifact_type;
+    std::string tag;  ///< cosign's, where it has one
+    uint64_t size_bytes = 0;
+};
+/// What refers to the manifest or index that a reference names: by the referrers interface or the
+/// tag that stands for it, and cosign's tags; of one artifact type, or ("") all.
+std::vector<Referrer> referrers_of(const std::string& reference, const std::string& artifact_type,
+                                   const RegistryAccess& access = {});
 
 /// The name under which the store keeps what a reference names.
 std::string stored_name_of(const std::string& reference);

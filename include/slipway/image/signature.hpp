@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "slipway/base/digest.hpp"
-#include "slipway/image/reference.hpp"
 
 namespace slipway::image {
 
@@ -67,6 +66,15 @@ struct SignatureReport {
     uint64_t content_bytes = 0;        ///< that the signature covers
     std::vector<std::string> signers;  ///< who are believed
     std::vector<std::string> others;   ///< who signed too, and why they are not believed
+    bool layers_checked = true;        ///< false: the manifest was, its layers were not fetched
+};
+
+/// What is asked of a registry about the signatures of an image.
+enum class SignaturesWanted {
+    none,
+    tag,      ///< cosign's; what goes wrong is no error
+    all,      ///< Sigstore bundles, too, which takes two requests more
+    required  ///< as all, and what goes wrong is an error
 };
 
 /// Sign a .sqfs file: hash tree, seal and signature are put behind the squashfs; a file that has a
@@ -83,13 +91,9 @@ SignatureReport verify_seal(int fd, const std::string& subject, const TrustedKey
 /// Sign an image in an OCI layout as cosign does: "sha256-HEX.sig" beside the image's tag.
 SignatureReport sign_oci_layout(const std::string& directory, const std::string& tag,
                                 const SigningKey& key);
-/// Check an image's signatures in a layout, and every blob that it names against its digest.
+/// Check an image's signatures in a layout, those of its manifest and of an index that names it,
+/// and every blob that it names against its digest.
 SignatureReport verify_oci_layout(const std::string& directory, const std::string& tag,
                                   const TrustedKeys& trusted);
-
-/// The two commands: of a .sqfs file or `oci:DIR[:TAG]`.
-/// Throws: Error(unsupported) for other images, with what to do.
-SignatureReport sign_image(const ImageRef& ref, const SigningKey& key);
-SignatureReport verify_image(const ImageRef& ref, const TrustedKeys& trusted);
 
 }  // namespace slipway::image

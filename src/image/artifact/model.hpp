@@ -9,7 +9,6 @@ namespace slipway::image {
 inline constexpr const char* kTitleAnnotation = "org.opencontainers.image.title";
 inline constexpr const char* kSquashfsType = "application/vnd.squashfs";
 inline constexpr const char* kSifLayerType = "application/vnd.sylabs.sif.layer.v1.sif";
-inline constexpr const char* kEmptyType = "application/vnd.oci.empty.v1+json";
 
 /// Understand the manifest of an artifact. Throws: Error(invalid_image) naming `subject`.
 Artifact read_artifact(std::shared_ptr<const BlobSource> blobs, const Manifest& manifest,

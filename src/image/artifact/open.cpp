@@ -13,10 +13,11 @@ namespace slipway::image {
 namespace {
 
 /// Pulled, or as the store has it where the registry cannot be reached.
-Content pull_content(const ImageRef& ref, const Store& store) {
+Content pull_content(const ImageRef& ref, const Store& store, SignaturesWanted signatures) {
     Store target = store;
     PullOptions options;
     options.stored_will_do = true;
+    options.signatures = signatures;
     options.platform = ref.platform;
     options.check_artifact = [&](const Artifact& artifact) {
         if (artifact.kind == ArtifactKind::other) throw no_image(artifact, ref.text);
@@ -32,8 +33,8 @@ Content pull_content(const ImageRef& ref, const Store& store) {
 
 }  // namespace
 
-Content open_content(const ImageRef& ref, const Store& store) {
-    if (ref.kind == RefKind::registry) return pull_content(ref, store);
+Content open_content(const ImageRef& ref, const Store& store, SignaturesWanted signatures) {
+    if (ref.kind == RefKind::registry) return pull_content(ref, store, signatures);
     if (ref.kind == RefKind::stored)
         if (auto content = find_content(store, ref.name)) {
             if (content->artifact && content->artifact->kind == ArtifactKind::other)

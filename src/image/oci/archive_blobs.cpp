@@ -143,6 +143,12 @@ UniqueFd ArchiveBlobs::open_blob(const Digest& digest) const {
         .hint("save or copy the image again; a part of it is missing");
 }
 
+Json ArchiveBlobs::index() const {
+    const TarMember* member = find("index.json");
+    if (member == nullptr) return Json::object();
+    return parse_json(read(*member), subject_);
+}
+
 OciImage open_oci_archive(const std::string& file, const std::string& tag,
                           const std::string& platform) {
     return oci_archive(std::make_shared<ArchiveBlobs>(file), tag, platform);

@@ -17,7 +17,7 @@ UniqueFd scratch_file();
 
 /// A tar file, decompressed if need be into a file without a name, whose members can be opened one
 /// at a time.
-class ArchiveBlobs : public BlobSource {
+class ArchiveBlobs : public IndexedBlobs {
  public:
     /// Throws: Error(invalid_archive).
     explicit ArchiveBlobs(const std::string& file);
@@ -35,6 +35,8 @@ class ArchiveBlobs : public BlobSource {
     void name_blob(const Digest& digest, const TarMember& member) { blobs_[digest] = member; }
     /// What name_blob named, or a member below blobs/sha256/.
     UniqueFd open_blob(const Digest& digest) const override;
+    /// Empty where the tar holds no layout.
+    Json index() const override;
 
  private:
     std::string subject_;

@@ -11,6 +11,7 @@
 #include "../layer/byte_stream.hpp"
 #include "../layer/tar_format.hpp"
 #include "../temp_file.hpp"
+#include "../trust/attached.hpp"
 #include "model.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/progress.hpp"
@@ -152,6 +153,19 @@ std::string document(const OciImage& image, const Digest& digest, const Json& ot
     return read_blob(*image.blobs, descriptor, "the image");
 }
 
+/// Signatures and what they need, and the entries that name them.
+void add_attached(TarFile& tar, const Attached& attached, std::set<Digest>& there,
+                  Json& manifests) {
+    const LaidOut laid = lay_out(attached);
+    for (const auto& [digest, text] : laid.texts)
+        if (there.insert(digest).second) tar.add("blobs/sha256/" + digest.hex(), text);
+    for (const auto& [name, descriptor] : laid.tags) {
+        Json entry = to_json(descriptor);
+        entry["annotations"] = {{kRefNameAnnotation, name}};
+        manifests.push_back(entry);
+    }
+}
+
 }  // namespace
 
 uint64_t write_docker_archive(const OciImage& image, const std::string& path,
@@ -177,7 +191,8 @@ uint64_t write_docker_archive(const OciImage& image, const std::string& path,
     return tar.finish();
 }
 
-uint64_t write_oci_archive(const OciImage& image, const std::string& path, const std::string& tag) {
+uint64_t write_oci_archive(const OciImage& image, const std::string& path, const std::string& tag,
+                           const std::vector<Attached>& attached) {
     TarFile tar(path);
     uint64_t total_bytes = 0;
     for (const Layer& layer : image.layers) total_bytes += layer.size_bytes;
@@ -201,9 +216,12 @@ uint64_t write_oci_archive(const OciImage& image, const std::string& path, const
         json_string(parse_json(text, "the manifest"), "mediaType", "the manifest", kManifestType);
     Json manifest = to_json(add_document(text, type));
     manifest["annotations"] = {{kRefNameAnnotation, tag}};
-    tar.add("index.json", to_text(Json{{"schemaVersion", 2},
-                                       {"mediaType", kIndexType},
-                                       {"manifests", Json::array({manifest})}}));
+    Json manifests = Json::array({manifest});
+    for (const Digest& digest : {config.digest, sha256(text)}) there.insert(digest);
+    for (const Attached& one : attached) add_attached(tar, one, there, manifests);
+    tar.add(
+        "index.json",
+        to_text(Json{{"schemaVersion", 2}, {"mediaType", kIndexType}, {"manifests", manifests}}));
     progress.finish();
     return tar.finish();
 }

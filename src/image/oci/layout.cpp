@@ -15,7 +15,7 @@
 namespace slipway::image {
 namespace {
 
-class LayoutBlobs : public BlobSource {
+class LayoutBlobs : public IndexedBlobs {
  public:
     explicit LayoutBlobs(std::string directory) : directory_(std::move(directory)) {}
     UniqueFd open_blob(const Digest& digest) const override {
@@ -27,6 +27,7 @@ class LayoutBlobs : public BlobSource {
         }
         return std::move(*fd);
     }
+    Json index() const override { return read_layout_index(directory_); }
 
  private:
     std::string directory_;

@@ -41,12 +41,13 @@ std::string platform_of(const Json& json, const std::string& subject) {
                          json_string(*platform, "variant", subject));
 }
 
-/// Cosign keeps signatures, attestations and SBOMs under tags made of the image's digest.
+/// Cosign keeps signatures, attestations and SBOMs under tags made of the image's digest; such a
+/// tag alone lists what refers to the image; and an index lies beside the image taken from it.
 bool is_cosign_tag(const std::string& tag) {
     constexpr size_t kDigestEnds = sizeof("sha256-") - 1 + 64;
     if (!tag.starts_with("sha256-") || tag.size() < kDigestEnds) return false;
     const std::string kind = tag.substr(kDigestEnds);
-    return kind == ".sig" || kind == ".att" || kind == ".sbom";
+    return kind.empty() || kind == ".sig" || kind == ".att" || kind == ".sbom" || kind == ".index";
 }
 
 std::vector<std::string> tags_of(const std::vector<Descriptor>& manifests) {

@@ -15,6 +15,7 @@ namespace slipway::image {
 
 inline constexpr const char* kIndexType = "application/vnd.oci.image.index.v1+json";
 inline constexpr const char* kManifestType = "application/vnd.oci.image.manifest.v1+json";
+inline constexpr const char* kEmptyType = "application/vnd.oci.empty.v1+json";
 inline constexpr const char* kConfigType = "application/vnd.oci.image.config.v1+json";
 inline constexpr const char* kRefNameAnnotation = "org.opencontainers.image.ref.name";
 
@@ -81,7 +82,13 @@ std::unique_ptr<EntrySource> open_image_layer(const OciImage& image, size_t inde
 /// The manifest document of an image made by us.
 Json make_manifest(const Descriptor& config, const std::vector<Layer>& layers);
 
-/// The blobs of a layout directory.
+/// Blobs that an index.json names: a layout's, an archive's.
+class IndexedBlobs : public BlobSource {
+ public:
+    virtual Json index() const = 0;
+};
+
+/// The blobs of a layout directory; an IndexedBlobs.
 std::shared_ptr<const BlobSource> open_layout_blobs(const std::string& directory);
 /// The layout's index.json, checked; an absent one is empty. Throws: Error(invalid_image).
 Json read_layout_index(const std::string& directory);
@@ -102,9 +109,9 @@ class LayoutWriter {
     void set_tag(const std::string& tag, Descriptor manifest);
     /// Take a tag away; false if it is not there.
     bool remove_tag(const std::string& tag);
+    void write_index(const Json& index);
 
  private:
-    void write_index(const Json& index);
     void write_document(const std::string& path, const std::string& text);
     std::string directory_;
     std::string temporary_;

@@ -92,6 +92,12 @@ HttpResponse RegistryClient::send(HttpRequest request) {
     return one.response();
 }
 
+HttpResponse RegistryClient::ask(HttpRequest request) {
+    RegistryRequest one(std::move(request), false);
+    send_all({&one}, 1);
+    return one.response();
+}
+
 void RegistryClient::send_all(const std::vector<RegistryRequest*>& requests, size_t at_once) {
     using Clock = RegistryRequest::Clock;
     while (true) {
@@ -152,6 +158,10 @@ void RegistryClient::settle(RegistryRequest& request) {
         request.url_.clear();
         return;
     }
+    if (!request.patient_ && (status == 403 || is_temporary(status))) {
+        request.done_ = status == 403 || request.failures_ > 0 || !retry_later(request, "");
+        return;
+    }
     if (status == 401) return log_in(request);
     if (status == 403) throw unauthorised(response);
     if (is_temporary(status)) {
@@ -175,7 +185,7 @@ void RegistryClient::settle_failure(RegistryRequest& request, const HttpFailure&
         return;
     }
     const bool nobody = failure.kind == HttpFailure::Kind::connect && request.failures_ >= 2;
-    if (is_temporary(failure.kind) && !nobody) {
+    if (is_temporary(failure.kind) && !nobody && request.patient_) {
         log::verbose("{}: {}", origin_of(request.url_), failure.text);
         if (retry_later(request, "")) return;
     }

@@ -25,7 +25,9 @@ class Unreachable : public Error {
 /// sent each time and take what comes.
 class RegistryRequest {
  public:
-    explicit RegistryRequest(HttpRequest request) : request_(std::move(request)) {}
+    /// Not `patient`: tried again once and at once, and any answer is one.
+    explicit RegistryRequest(HttpRequest request, bool patient = true)
+        : request_(std::move(request)), patient_(patient) {}
     virtual ~RegistryRequest() = default;
     RegistryRequest(const RegistryRequest&) = delete;
     RegistryRequest& operator=(const RegistryRequest&) = delete;
@@ -52,6 +54,7 @@ class RegistryRequest {
     std::string url_;       ///< absolute; "" before the first sending
     bool foreign_ = false;  ///< redirected to another host: it gets no credentials
     bool done_ = false;
+    bool patient_;
     int redirects_ = 0, failures_ = 0, logins_ = 0;
     unsigned login_seen_ = 0;  ///< which authorisation the last sending carried
     uint64_t received_before_ = 0;
@@ -81,6 +84,9 @@ class RegistryClient {
 
     /// Send one request; answers other than 401, 403, 429 and 5xx are the caller's.
     HttpResponse send(HttpRequest request);
+    /// Send one request whose failure is bearable: a busy server is asked once more, after a
+    /// moment, and every answer is the caller's. Throws: Error for no answer at all.
+    HttpResponse ask(HttpRequest request);
     /// Send several, at most `at_once` at a time, to their ends.
     void send_all(const std::vector<RegistryRequest*>& requests, size_t at_once);
     /// An error of a registry's answer, with its own words.

@@ -36,10 +36,16 @@ UniqueFd Documents::open_blob(const Digest& digest) const {
 Finder::Finder(RegistryClient& client, const Store* store)
     : client_(client), store_(store), subject_(slipway::quoted(client.reference().text())) {}
 
-Found Finder::find(const std::string& platform) { return follow(top(), platform); }
+Found Finder::find_named() {
+    found_.named = found_.manifest = top();
+    return found_;
+}
+
+Found Finder::find(const std::string& platform) { return follow(find_named().named, platform); }
 
 Found Finder::look() {
     const Descriptor named = top();
+    found_.named = named;
     const std::string host = host_platform();
     if (is_index(named, parse(named.digest))) {
         const auto list = take_index(named);

@@ -29,8 +29,9 @@ class Documents : public BlobSource {
 
 /// A manifest, and all documents that led to it.
 struct Found {
-    Descriptor manifest;               ///< without a digest where the index has no such platform
-    Digest index_digest;               ///< of what the reference names, where that is an index
+    Descriptor named;     ///< what the reference names: the manifest, or an index that leads to it
+    Descriptor manifest;  ///< without a digest where the index has no such platform
+    Digest index_digest;  ///< of what the reference names, where that is an index
     std::vector<Descriptor> in_index;  ///< what that index lists
     std::shared_ptr<Documents> documents = std::make_shared<Documents>();
     uint64_t fetched_bytes = 0;
@@ -47,6 +48,8 @@ class Finder {
     Found find(const std::string& platform = {});
     /// The same; an index without this machine's platform is no error.
     Found look();
+    /// Fetch the one document that the reference names.
+    Found find_named();
 
  private:
     Json parse(const Digest& digest) const;

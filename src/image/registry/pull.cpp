@@ -8,10 +8,12 @@
 #include "../oci/model.hpp"
 #include "blobs.hpp"
 #include "documents.hpp"
+#include "signatures.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/log.hpp"
 #include "slipway/base/path.hpp"
 #include "slipway/image/registry.hpp"
+#include "slipway/image/signing.hpp"
 
 namespace slipway::image {
 namespace {
@@ -92,10 +94,14 @@ PullResult pull_from(const RegistryEndpoint& endpoint, const RegistryReference& 
     if (auto there = name.empty() ? std::nullopt : stored(name, store);
         there && manifest_of(*there) == found.manifest.digest) {
         log::verbose("{} is in the store and unchanged", reference.text());
+        // What is run again and again does not ask each time whether it was signed meanwhile.
+        if (there->image && (!options.stored_will_do || options.signatures > SignaturesWanted::tag))
+            bring_signatures(client, found, store, options.signatures);
         return result_of(std::move(*there), name, 0);
     }
     const uint64_t fetched = found.fetched_bytes + fetch_layers(client, blobs_of(wanted), store);
     for (const auto& [digest, text] : found.documents->all()) store.add_document(text);
+    if (wanted.image) bring_signatures(client, found, store, options.signatures);
     const auto in_store = open_layout_blobs(join_path(store.directory(), "oci"));
     if (wanted.image)
         wanted.image = store.name_image(name, found.manifest.digest, found.manifest.media_type);
@@ -114,7 +120,9 @@ PullResult pull_image(const std::string& text, Store& store, const PullOptions& 
     const std::string pinned = reference.stored_name();
     if (!reference.digest.empty() && name == pinned)
         if (auto content = stored(name, store);
-            content && is_of_platform(*content, options.platform)) {
+            content && is_of_platform(*content, options.platform) &&
+            (options.signatures <= SignaturesWanted::tag || !content->image ||
+             count_signatures(*content->image) > 0)) {
             check(*content, options);
             return result_of(std::move(*content), name, 0);
         }

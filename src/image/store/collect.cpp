@@ -9,6 +9,7 @@
 
 #include "../oci/model.hpp"
 #include "../temp_file.hpp"
+#include "../trust/attached.hpp"
 #include "kept_file.hpp"
 #include "size.hpp"
 #include "slipway/base/error.hpp"
@@ -203,9 +204,12 @@ std::optional<GcReport> Store::collect(const GcOptions& options) {
             sweeper.empty("partial", "partial");
         }
         const std::string layout = join_path(directory_, "oci");
+        const Json names = read_layout_index(layout);
+        const Json kept = without_stale(names, *blobs_);
+        if (kept != names && !options.dry_run)
+            LayoutWriter(layout, subdirectory("tmp")).write_index(kept);
         Marked marked;
-        for (const Descriptor& manifest :
-             parse_index(read_layout_index(layout), "the store's index")) {
+        for (const Descriptor& manifest : parse_index(kept, "the store's index")) {
             marked.insert(manifest.digest.hex());
             mark_blob(*blobs_, manifest, marked);
         }

@@ -14,6 +14,7 @@
 #include "../artifact/model.hpp"
 #include "../oci/model.hpp"
 #include "../temp_file.hpp"
+#include "../trust/attached.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/file.hpp"
 #include "slipway/base/log.hpp"
@@ -189,7 +190,7 @@ std::vector<StoredImage> Store::list() const {
     std::vector<StoredImage> images;
     Json index = read_layout_index(join_path(directory_, "oci"));
     for (const Descriptor& manifest : parse_index(index, "the store's index")) {
-        if (manifest.tag.empty()) continue;
+        if (manifest.tag.empty() || is_attachment_tag(manifest.tag)) continue;
         try {
             const Content content = read_content(blobs_, manifest, slipway::quoted(manifest.tag));
             images.push_back(content.artifact ? as_listed(manifest, *content.artifact)
