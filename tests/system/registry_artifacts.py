@@ -93,7 +93,7 @@ class Datasets(ArtifactTest):
                             "org.opencontainers.image.description": "ten of them"}})
         # The same file, the same manifest; and nothing is sent twice.
         again = self.push(pack, f"{self.registry.host}/data/digits:v2")
-        self.assertEqual(again, {"manifest_digest": digest, "uploaded_bytes": 0})
+        self.assertEqual(again, {"manifest_digest": digest, "signatures": 0, "uploaded_bytes": 0})
 
     def test_pulled_into_the_store_and_shown_in_a_container(self):
         pack, image = self.make_pack(), self.make_image()

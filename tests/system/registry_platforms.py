@@ -83,7 +83,7 @@ class Push(PlatformTest):
         blobs = lambda name: sorted(os.listdir(self.path(name + "/blobs/sha256")))
         self.assertEqual(blobs("fetched"), blobs("many"))
         again = self.slipway("push", "--json", "--all-platforms", f"oci:{self.path('fetched')}:v1", image).json()
-        self.assertEqual(again, {"manifest_digest": self.index["digest"], "uploaded_bytes": 0})
+        self.assertEqual(again, {"manifest_digest": self.index["digest"], "signatures": 0, "uploaded_bytes": 0})
 
     def test_from_an_archive(self):
         self.many(archive=True)
