@@ -60,11 +60,12 @@ size_t push_signatures(const Options& options, const image::OciImage& image, con
     return signatures.sent;
 }
 
-image::PushResult push(const Options& options, const image::Store& store, size_t& signatures) {
+image::PushResult push(const Options& options, const image::Store& store) {
     auto ref = image::parse_image_ref(options.source);
     ref.platform = options.platform;
     if (options.all_platforms)
-        return image::push_index(ref, options.reference, store, options.access);
+        return image::push_index(ref, options.reference, store, options.access,
+                                 !options.no_signatures);
     if (const auto artifact = as_artifact(ref, options, store))
         return image::push_artifact(*artifact, options.reference, store, options.access);
     using image::RefKind;
@@ -75,8 +76,8 @@ image::PushResult push(const Options& options, const image::Store& store, size_t
              : image::open_layered(ref, store,
                                    options.no_signatures ? image::SignaturesWanted::none
                                                          : image::SignaturesWanted::all);
-    const auto pushed = image::push_image(image, options.reference, store, options.access);
-    signatures = push_signatures(options, image, pushed.manifest_digest);
+    auto pushed = image::push_image(image, options.reference, store, options.access);
+    pushed.signatures = push_signatures(options, image, pushed.manifest_digest);
     return pushed;
 }
 
@@ -115,15 +116,15 @@ void add_push(CLI::App& app, Action& action) {
                 options->platform = image::normalize_platform(options->platform);
             if (verify->count() > 0) options->access.verify_tls = options->verify_tls;
             image::stored_name_of(options->reference);  // a wrong name is told before the work
-            size_t signatures = 0;
-            const auto pushed = push(*options, store, signatures);
+            const auto pushed = push(*options, store);
             log::info("pushed {} ({} uploaded{})", options->reference,
                       human_bytes(pushed.uploaded_bytes),
-                      signatures > 0 ? fmt::format(", with {} signatures", signatures) : "");
+                      pushed.signatures > 0 ? fmt::format(", with {} signatures", pushed.signatures)
+                                            : "");
             if (options->json)
                 print(to_text(Json{{"manifest_digest", pushed.manifest_digest.text()},
                                    {"uploaded_bytes", pushed.uploaded_bytes},
-                                   {"signatures", signatures}},
+                                   {"signatures", pushed.signatures}},
                               2) +
                       "\n");
             return 0;

@@ -61,6 +61,7 @@ SaveResult pull_files(const std::string& reference, const std::string& output, S
 struct PushResult {
     Digest manifest_digest;
     uint64_t uploaded_bytes = 0;  ///< of layers and config; what the registry had is not sent
+    size_t signatures = 0;        ///< that were sent along
 };
 
 /// Put an image of layers into a registry under a tag. A layer that the registry has is not sent;
@@ -77,7 +78,7 @@ PushResult push_artifact(const Artifact& artifact, const std::string& reference,
 /// byte: the index with the images of all platforms, attestations and other manifests. Throws: as
 /// push_image; Error(unsupported) for sources of other kinds.
 PushResult push_index(const ImageRef& source, const std::string& reference, const Store& store,
-                      const RegistryAccess& access = {});
+                      const RegistryAccess& access = {}, bool with_signatures = true);
 
 /// Something in a registry that is about an image: a signature, a list of software, a provenance.
 struct Referrer {

@@ -10,6 +10,7 @@
 #include "../oci/archive_blobs.hpp"
 #include "../oci/model.hpp"
 #include "client.hpp"
+#include "signatures.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/file.hpp"
 #include "slipway/base/path.hpp"
@@ -94,6 +95,8 @@ class Push {
         return digest;
     }
 
+    RegistryClient& client() { return client_; }
+
  private:
     RegistryReference reference_;
     std::map<Digest, std::string> elsewhere_;
@@ -144,12 +147,25 @@ void gather(const BlobSource& source, const Descriptor& descriptor, std::string 
                                 json_string(json, "mediaType", subject, descriptor.media_type));
 }
 
+std::vector<Descriptor> manifests_of(const Tree& tree) {
+    std::vector<Descriptor> manifests;
+    for (const auto& [text, media_type] : tree.manifests) {
+        Descriptor manifest;
+        manifest.media_type = media_type;
+        manifest.digest = sha256(text);
+        manifest.size_bytes = text.size();
+        manifests.push_back(std::move(manifest));
+    }
+    return manifests;
+}
+
 /// What a tag leads to, or the layout's own index where its images stand there side by side.
 Descriptor top_of(const std::string& index, const ImageRef& source, const std::string& subject) {
     const auto entries = parse_index(parse_json(index, subject), subject);
     std::vector<Descriptor> named;
     for (const Descriptor& entry : entries)
-        if (source.name.empty() || entry.tag == source.name) named.push_back(entry);
+        if (source.name.empty() ? !is_attachment_tag(entry.tag) : entry.tag == source.name)
+            named.push_back(entry);
     if (named.size() == 1) return named[0];
     const bool one_name = std::all_of(named.begin(), named.end(), [&](const Descriptor& entry) {
         return entry.tag == named[0].tag;
@@ -196,7 +212,7 @@ PushResult push_artifact(const Artifact& artifact, const std::string& text, cons
 }
 
 PushResult push_index(const ImageRef& source, const std::string& text, const Store& store,
-                      const RegistryAccess& access) {
+                      const RegistryAccess& access, bool with_signatures) {
     const std::string subject = slipway::quoted(source.text);
     std::shared_ptr<const BlobSource> blobs;
     std::string index;
@@ -223,6 +239,10 @@ PushResult push_index(const ImageRef& source, const std::string& text, const Sto
     for (size_t i = 0; i < tree.manifests.size(); ++i)
         result.manifest_digest = push.put(tree.manifests[i].first, tree.manifests[i].second,
                                           i + 1 == tree.manifests.size());
+    if (with_signatures)
+        result.signatures =
+            send_attached(push.client(), *blobs, parse_index(parse_json(index, subject), subject),
+                          manifests_of(tree));
     return result;
 }
 

@@ -91,6 +91,19 @@ void send_attached(RegistryClient& client, const Attached& attached) {
         put_referrer(client, attached.subject.digest, referrer, attached.texts.at(referrer.digest));
 }
 
+size_t send_attached(RegistryClient& client, const BlobSource& blobs,
+                     const std::vector<Descriptor>& entries,
+                     const std::vector<Descriptor>& manifests) {
+    size_t count = 0;
+    for (const Descriptor& manifest : manifests) {
+        const Attached attached = attached_to(blobs, entries, manifest);
+        if (attached.empty()) continue;
+        send_attached(client, attached);
+        count += count_of(attached);
+    }
+    return count;
+}
+
 void bring_signatures(RegistryClient& client, const Found& found, const Store& store,
                       SignaturesWanted wanted) {
     if (wanted == SignaturesWanted::none) return;

@@ -14,6 +14,12 @@ Attached fetch_attached(RegistryClient& client, const Descriptor& subject,
 /// Send it, beside what is there.
 void send_attached(RegistryClient& client, const Attached& attached);
 
+/// Send what is attached to these manifests in a layout or archive, whose index has `entries`;
+/// returns how many signatures that are.
+size_t send_attached(RegistryClient& client, const BlobSource& blobs,
+                     const std::vector<Descriptor>& entries,
+                     const std::vector<Descriptor>& manifests);
+
 /// Bring what is attached to an image that was pulled into the store. What goes wrong is an error
 /// only if signatures are required.
 void bring_signatures(RegistryClient& client, const Found& found, const Store& store,
