@@ -6,7 +6,34 @@
 
 namespace slipway {
 
+namespace {
+
+/// No document that we know nests deeper; values are copied and compared by recursion.
+constexpr int kDeepest = 200;
+
+bool nests_too_deep(std::string_view text) {
+    int depth = 0;
+    bool quoted = false;
+    for (size_t i = 0; i < text.size(); ++i) {
+        const char c = text[i];
+        if (quoted && c == '\\') {
+            ++i;
+        } else if (c == '"') {
+            quoted = !quoted;
+        } else if (!quoted && (c == '[' || c == '{')) {
+            if (++depth > kDeepest) return true;
+        } else if (!quoted && (c == ']' || c == '}')) {
+            --depth;
+        }
+    }
+    return false;
+}
+
+}  // namespace
+
 Json parse_json(std::string_view text, const std::string& subject, ErrorKind kind) {
+    if (nests_too_deep(text))
+        throw Error(kind, fmt::format("{} nests values more than {} deep", subject, kDeepest));
     try {
         return Json::parse(text);
     } catch (const Json::parse_error& error) {

@@ -156,6 +156,14 @@ Json to_json(const Descriptor& descriptor) {
     return json;
 }
 
+Json parse_foreign(std::string_view text) {
+    try {
+        return parse_json(text, "the document");
+    } catch (const Error&) {
+        return Json(Json::value_t::discarded);
+    }
+}
+
 std::vector<Descriptor> parse_index(const Json& index, const std::string& subject) {
     if (!index.is_object()) {
         throw Error(ErrorKind::invalid_image, fmt::format("{} is not a JSON object", subject));

@@ -13,6 +13,9 @@
 
 namespace slipway::image {
 
+/// A document that somebody else wrote, or a discarded value if it is no JSON.
+Json parse_foreign(std::string_view text);
+
 inline constexpr const char* kIndexType = "application/vnd.oci.image.index.v1+json";
 inline constexpr const char* kManifestType = "application/vnd.oci.image.manifest.v1+json";
 inline constexpr const char* kEmptyType = "application/vnd.oci.empty.v1+json";

@@ -9,6 +9,7 @@
 #include <charconv>
 #include <random>
 
+#include "../oci/model.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/json.hpp"
 #include "slipway/base/log.hpp"
@@ -39,7 +40,7 @@ bool is_temporary(HttpFailure::Kind kind) {
 
 /// What the registry says is wrong: {"errors":[{"code","message"}]}.
 std::string words_of(const HttpResponse& response) {
-    const Json json = Json::parse(response.body, nullptr, false);
+    const Json json = parse_foreign(response.body);
     if (!json.is_object()) return {};
     const auto errors = json.find("errors");
     if (errors == json.end() || !errors->is_array() || errors->empty()) return {};

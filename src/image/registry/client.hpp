@@ -79,6 +79,7 @@ class RegistryClient {
     std::string absolute(const std::string& path) const { return base() + path; }
     const RegistryEndpoint& endpoint() const { return endpoint_; }
     const RegistryReference& reference() const { return reference_; }
+    const RegistryAccess& access() const { return access_; }
     /// Ask for more than the repository itself: "repository:other/image:pull".
     void add_scope(const std::string& scope) { scopes_.push_back(scope); }
 

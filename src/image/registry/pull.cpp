@@ -99,6 +99,7 @@ PullResult pull_from(const RegistryEndpoint& endpoint, const RegistryReference& 
             bring_signatures(client, found, store, options.signatures);
         return result_of(std::move(*there), name, 0);
     }
+    store.begin_use();  // from here on, nobody deletes a layer that is there already
     const uint64_t fetched = found.fetched_bytes + fetch_layers(client, blobs_of(wanted), store);
     for (const auto& [digest, text] : found.documents->all()) store.add_document(text);
     if (wanted.image) bring_signatures(client, found, store, options.signatures);
@@ -121,8 +122,8 @@ PullResult pull_image(const std::string& text, Store& store, const PullOptions& 
     if (!reference.digest.empty() && name == pinned)
         if (auto content = stored(name, store);
             content && is_of_platform(*content, options.platform) &&
-            (options.signatures <= SignaturesWanted::tag || !content->image ||
-             count_signatures(*content->image) > 0)) {
+            (options.signatures == SignaturesWanted::none || !content->image ||
+             (options.stored_will_do && options.signatures == SignaturesWanted::tag))) {
             check(*content, options);
             return result_of(std::move(*content), name, 0);
         }
@@ -131,10 +132,11 @@ PullResult pull_image(const std::string& text, Store& store, const PullOptions& 
             return pull_from(endpoint, reference, {name, false}, store, options);
         });
     } catch (const Unreachable& error) {
-        auto content = options.stored_will_do ? stored(name, store) : std::nullopt;
+        const bool exact = !reference.digest.empty() && name == pinned;
+        auto content = options.stored_will_do || exact ? stored(name, store) : std::nullopt;
         if (!content || !is_of_platform(*content, options.platform)) throw;
         check(*content, options);
-        log::warning("{}; taking {} as it was pulled before", error.message(), name);
+        if (!exact) log::warning("{}; taking {} as it was pulled before", error.message(), name);
         return result_of(std::move(*content), name, 0);
     }
 }

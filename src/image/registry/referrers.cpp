@@ -78,14 +78,14 @@ std::optional<std::vector<Descriptor>> ask_for_referrers(RegistryClient& client,
         if (page == 0 && has_no_referrers(response.status)) return std::nullopt;
         if (!response.success())
             throw client.refused(response, "the registry does not tell what refers to an image");
-        const Json index = Json::parse(response.body, nullptr, false);
+        const Json index = parse_foreign(response.body);
         // Something before the registry may answer every path, with a page for people.
         if (page == 0 && (!index.is_object() || !index.contains("manifests"))) return std::nullopt;
         for (Descriptor& one : parse_index(index, "the list of referrers"))
             if (found.size() < kMostReferrers) found.push_back(std::move(one));
         const std::string next = next_page(response);
         if (next.empty()) return found;
-        url = resolve_url(client.absolute(page == 0 ? asked : url), next);
+        url = resolve_url(page == 0 ? client.absolute(asked) : url, next);
     }
     throw Error(ErrorKind::io,
                 fmt::format("{} lists referrers without an end", client.endpoint().host))
@@ -237,7 +237,7 @@ std::string read_small_blob(RegistryClient& client, const Descriptor& descriptor
         client.path((is_manifest ? "manifests/" : "blobs/") + descriptor.digest.text())));
     if (!response.success())
         throw client.refused(response, fmt::format("{} is missing", descriptor.digest.text()));
-    if (sha256(response.body) != descriptor.digest)
+    if (response.body.size() != descriptor.size_bytes || sha256(response.body) != descriptor.digest)
         throw Error(ErrorKind::invalid_image,
                     fmt::format("{} sent something else than {}", client.endpoint().host,
                                 descriptor.digest.text()))

@@ -6,7 +6,9 @@
 
 #include <algorithm>
 
+#include "../store/use.hpp"
 #include "../trust/cosign.hpp"
+#include "config.hpp"
 #include "referrers.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/log.hpp"
@@ -91,6 +93,46 @@ void send_attached(RegistryClient& client, const Attached& attached) {
         put_referrer(client, attached.subject.digest, referrer, attached.texts.at(referrer.digest));
 }
 
+namespace {
+
+/// What is attached to the image, and to the index that it was taken from.
+std::vector<Attached> fetch_attached(RegistryClient& client, const Found& found,
+                                     SignaturesWanted wanted) {
+    const bool bundles = wanted != SignaturesWanted::tag;
+    std::vector<Attached> all = {fetch_attached(client, found.named, text_of(found), bundles)};
+    if (found.named.digest != found.manifest.digest) {
+        all.back().is_index = true;
+        all.push_back(fetch_attached(client, found.manifest,
+                                     found.documents->all().at(found.manifest.digest), bundles));
+    }
+    for (const Attached& one : all)
+        for (const std::string& problem : one.problems)
+            log::verbose("a signature of {} is passed over: {}", client.reference().text(),
+                         problem);
+    std::erase_if(all, [](const Attached& one) { return one.empty(); });
+    return all;
+}
+
+/// A mirror may have images alone.
+std::vector<Attached> attached_elsewhere(const RegistryClient& asked, const Found& found,
+                                         SignaturesWanted wanted) {
+    for (const auto& endpoint : endpoints_of(asked.reference(), registry_rules())) {
+        if (endpoint.host == asked.endpoint().host &&
+            endpoint.repository == asked.endpoint().repository)
+            continue;
+        try {
+            RegistryClient client(endpoint, asked.reference(), asked.access(), "pull");
+            auto attached = fetch_attached(client, found, wanted);
+            if (!attached.empty()) return attached;
+        } catch (const Error& error) {
+            log::verbose("{} gives no signatures: {}", endpoint.host, error.message());
+        }
+    }
+    return {};
+}
+
+}  // namespace
+
 size_t send_attached(RegistryClient& client, const BlobSource& blobs,
                      const std::vector<Descriptor>& entries,
                      const std::vector<Descriptor>& manifests) {
@@ -108,17 +150,19 @@ void bring_signatures(RegistryClient& client, const Found& found, const Store& s
                       SignaturesWanted wanted) {
     if (wanted == SignaturesWanted::none) return;
     try {
-        Attached attached =
-            fetch_attached(client, found.named, text_of(found), wanted != SignaturesWanted::tag);
-        attached.is_index = found.named.digest != found.manifest.digest;
-        for (const std::string& problem : attached.problems)
-            log::verbose("a signature of {} is passed over: {}", client.reference().text(),
-                         problem);
+        auto attached = fetch_attached(client, found, wanted);
+        if (attached.empty() && wanted != SignaturesWanted::tag)
+            attached = attached_elsewhere(client, found, wanted);
         if (attached.empty()) return;
-        put_attached(store, {attached});
-        log::verbose("{} signatures of {} are kept with it", count_of(attached),
-                     client.reference().text());
+        put_attached(store, attached);
+        for (const Attached& one : attached)
+            log::verbose("{} signatures of {} are kept with it", count_of(one),
+                         one.subject.digest.text());
     } catch (Error& error) {
+        if (is_read_only(error) || error.kind() == ErrorKind::permission) {
+            log::verbose("signatures cannot be kept: {}", error.message());
+            return;  // who needs one looks whether the store has it
+        }
         if (wanted == SignaturesWanted::required) {
             error.note(fmt::format("while asking for the signatures of {}, which are required here",
                                    slipway::quoted(client.reference().text())));

@@ -14,6 +14,7 @@ namespace slipway::image {
 namespace {
 
 constexpr uint64_t kLargestTextBytes = 1u << 20;
+constexpr uint64_t kMostTextBytes = 32u << 20;  // of all that is attached to one image
 constexpr size_t kMostReferrers = 64;
 constexpr size_t kHexDigits = 64;
 
@@ -32,10 +33,16 @@ std::string read_small(const ReadDocument& read, const Descriptor& descriptor, b
 /// Read a manifest's config and layers.
 void take_parts(Attached& attached, const Json& manifest, const ReadDocument& read,
                 uint64_t limit_bytes) {
+    uint64_t left = kMostTextBytes;
+    for (const auto& [digest, text] : attached.texts) left -= std::min<uint64_t>(left, text.size());
     const auto take = [&](const Json& part) {
         const Descriptor descriptor = parse_descriptor(part, "the signatures");
-        if (!attached.texts.contains(descriptor.digest))
-            attached.texts[descriptor.digest] = read_small(read, descriptor, false, limit_bytes);
+        if (attached.texts.contains(descriptor.digest)) return;
+        if (descriptor.size_bytes > left)
+            throw Error(ErrorKind::invalid_image,
+                        fmt::format("the signatures have more than {} bytes", kMostTextBytes));
+        left -= descriptor.size_bytes;
+        attached.texts[descriptor.digest] = read_small(read, descriptor, false, limit_bytes);
     };
     if (manifest.contains("config")) take(manifest["config"]);
     for (const Json& layer : manifest["layers"]) take(layer);

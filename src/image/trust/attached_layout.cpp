@@ -78,7 +78,11 @@ Attached attached_to(const BlobSource& blobs, const std::vector<Descriptor>& ent
     attached.subject_text = read_blob(blobs, subject, "the image");
     const ReadDocument read = reader_of(blobs);
     for (const Descriptor& entry : entries) {
-        if (entry.tag == signature_tag(subject.digest)) take_signatures(attached, entry, read);
+        if (entry.tag == signature_tag(subject.digest)) try {
+                take_signatures(attached, entry, read);
+            } catch (const Error& error) {
+                attached.problems.push_back(error.message());
+            }
         // Some tools list what refers to an image beside it, and not under a tag.
         if (entry.json.contains("artifactType") && may_be_bundle(entry))
             take_referrer(attached, entry, read);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "../oci/model.hpp"
 #include "base64.hpp"
 #include "certificate.hpp"
 #include "slipway/base/error.hpp"
@@ -111,7 +112,7 @@ std::string statement_problem(const Bundle& bundle, const Digest& subject) {
     if (bundle.payload_type != kStatementPayload)
         return fmt::format("what it signs is {}, no statement about an image",
                            slipway::quoted(bundle.payload_type));
-    const Json statement = Json::parse(bundle.payload, nullptr, false);
+    const Json statement = parse_foreign(bundle.payload);
     const std::string type = text_of(statement, "_type");
     if (type != "https://in-toto.io/Statement/v1" && type != "https://in-toto.io/Statement/v0.1")
         return "what it signs is no statement about an image";
@@ -147,7 +148,7 @@ std::string pre_authentication_encoding(std::string_view type, std::string_view 
 Bundle parse_bundle(const std::string& text) {
     if (text.size() > kLargestBundleBytes)
         throw malformed(fmt::format("it has more than {} bytes", kLargestBundleBytes));
-    const Json json = Json::parse(text, nullptr, false);
+    const Json json = parse_foreign(text);
     if (!json.is_object()) throw malformed("it is no JSON object");
     const std::string type = text_of(json, "mediaType");
     const auto& types = bundle_types();

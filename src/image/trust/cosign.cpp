@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "../oci/model.hpp"
 #include "base64.hpp"
 #include "slipway/base/error.hpp"
 
@@ -48,7 +49,7 @@ std::string signed_text_of(const Digest& digest, const std::string& name) {
 }
 
 std::string signed_text_problem(const std::string& text, const Digest& digest) {
-    const Json document = Json::parse(text, nullptr, false);
+    const Json document = parse_foreign(text);
     const Json critical = document.is_object() ? document.value("critical", Json()) : Json();
     if (!critical.is_object() || critical.value("type", Json()) != kTextKind)
         return "what it signs is no statement about an image";
