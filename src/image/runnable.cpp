@@ -165,7 +165,10 @@ RunnableImage runnable_artifact(const Artifact& artifact, const ImageRef& ref, c
     if (artifact.kind == ArtifactKind::dataset) throw no_image(artifact, ref.text);
     const ImageRef file = file_of(artifact, ref, store);
     if (trusted != nullptr && file.kind != RefKind::squashfs) throw not_verifiable(ref);
-    return runnable_file(file, trusted);
+    RunnableImage runnable = runnable_file(file, trusted);
+    if (auto held = hold_kept_file(file.path))
+        runnable.hold = std::make_shared<const UniqueFd>(std::move(*held));
+    return runnable;
 }
 
 /// With `trusted` keys one of them must have signed the image's manifest.

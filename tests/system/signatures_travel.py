@@ -121,6 +121,21 @@ class Travel(SignatureTest):
         result = self.assert_succeeds(self.slipway("convert", "kept", "docker-archive:kept.tar"))
         self.assertIn("not kept: the signatures", result.stderr)
 
+    def test_all_platforms_are_pushed_with_them(self):
+        layout = self.make_oci_layout([[Dir("etc"), File("etc/one", "1")]])
+        self.sign(f"oci:{layout}")
+        told = self.assert_succeeds(self.slipway("push", "--json", "--all-platforms", f"oci:{layout}", f"{self.registry.host}/lab/all:v1")).json()
+        self.assertEqual(told["signatures"], 1)
+        self.assert_succeeds(self.verify(f"docker://{self.registry.host}/lab/all:v1"))
+
+    def test_signed_again_and_pulled_by_its_digest(self):
+        self.push_small("lab/small:v1")
+        self.sign()
+        pinned = f"{self.registry.host}/lab/small@{self.digest()}"
+        self.pull(pinned)
+        self.sign(key=self.other)
+        self.assertEqual(self.pull("--json", pinned).json()["signatures"], 2)
+
     def test_a_signed_index_counts_for_the_image_taken_from_it(self):
         layout = self.make_oci_layout([[Dir("etc"), File("etc/one", "1")]])
         self.skopeo_push(layout, "lab/many:one")

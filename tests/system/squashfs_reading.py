@@ -228,5 +228,32 @@ class Hostile(ReadingTest):
         self.assertIn("bad metadata block", result.stderr)
 
 
+# $1 squashfs_probe, $2 mount point, $3 and $4 directories: the disk that stops is a bindfs of one on the other.
+STOPPED_DISK = """
+bindfs "$3" "$4" -f & disk=$!; trap "kill -CONT $disk; kill $disk; wait" EXIT
+until [ -e "$4/image.sqfs" ]; do sleep 0.02; done
+"$1" serve "$4/image.sqfs" "$2" sh -c '
+    ls -l "$0/d" >/dev/null
+    kill -STOP $1
+    cat "$0/big" >/dev/null & reader=$!
+    sleep 0.3
+    timeout -s KILL 20 ls "$0/d/absent1" "$0/d/absent2" "$0/d/absent3" 2>/dev/null
+    [ $? = 2 ] && kill -0 $reader && echo answered
+    kill -CONT $1
+    wait $reader && echo read' "$2" $disk
+"""
+
+
+class StoppedDisk(ReadingTest):
+    def test_who_waits_for_the_disk_keeps_nobody_waiting(self):
+        require_program("bindfs")
+        os.mkdir(self.path("lower"))
+        os.mkdir(self.path("disk"))
+        self.image([Dir("d"), *(File(f"d/f{i}", b"") for i in range(50)), File("big", NOISE)], name="lower/image.sqfs")
+        result = run(["unshare", "-Urm", "sh", "-c", STOPPED_DISK, "sh", program("squashfs_probe"), self.path("mnt"),
+                      self.path("lower"), self.path("disk")])
+        self.assertEqual(result.stdout, "answered\nread\n", result.stderr)
+
+
 if __name__ == "__main__":
     main()

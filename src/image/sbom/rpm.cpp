@@ -151,9 +151,18 @@ Packages read_rpm_database(std::string database, const std::string& path) {
         sql.deserialize(open.database, "main", reinterpret_cast<unsigned char*>(database.data()),
                         size, size, kReadOnly) != 0)
         throw failed();
-    if (sql.prepare_v2(open.database, "SELECT blob FROM Packages ORDER BY hnum", -1,
-                       &open.statement, nullptr) != 0)
-        throw failed();
+    const auto prepare = [&](const char* text) {
+        sql.finalize(open.statement);
+        open.statement = nullptr;
+        if (sql.prepare_v2(open.database, text, -1, &open.statement, nullptr) != 0) throw failed();
+    };
+    // A view could give rows without end.
+    prepare(
+        "SELECT 1 FROM sqlite_master WHERE name = 'Packages' AND type = 'table' AND sql LIKE "
+        "'CREATE TABLE%'");
+    if (sql.step(open.statement) != kRow)
+        throw damaged_database(path, "it has no table of packages");
+    prepare("SELECT blob FROM Packages");
     Packages packages;
     int status = 0;
     while ((status = sql.step(open.statement)) == kRow) {

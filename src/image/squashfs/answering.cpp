@@ -31,6 +31,7 @@ bool another_waits(fuse_session* session) {
 /// device ends every reader of it gets ENODEV, so these need no cancelling.
 void Answering::answer_requests() {
     sys::run_on_all_processors();
+    set_patience(this);
     fuse_buf buffer = {};
     Follower follower;
     uint32_t client = 0;
@@ -42,8 +43,11 @@ void Answering::answer_requests() {
             break;
         }
         client = static_cast<const fuse_in_header*>(buffer.mem)->pid;
+        ++inside_;
         fuse_session_process_buf(session_, &buffer);
+        --inside_;
     } while (!fuse_session_exited(session_) && adapt(follower, client));
+    set_patience(nullptr);
     std::free(buffer.mem);
     const std::lock_guard lock(mutex_);
     ended_ = true;
@@ -64,7 +68,13 @@ bool Answering::adapt(Follower& follower, uint32_t client) {
     if (active_ == 1) follower.asked_by(client);
     if (++calm_ < kCalm) return true;
     std::unique_lock lock(mutex_);
-    return active_ == 1 || rest(lock);
+    // Another must be ready for the next request: who is at one now may wait for a disk for long.
+    return active_ - inside_ < 2 || rest(lock);
+}
+
+void Answering::about_to_wait() {
+    const std::lock_guard lock(mutex_);
+    if (inside_ >= active_ && active_ < most_ && !ended_) add_thread();
 }
 
 void Answering::add_thread() {

@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "patience.hpp"
+
 struct fuse_session;
 
 namespace slipway::image::squashfs {
@@ -17,7 +19,10 @@ class Follower;
 /// of a walk do: several would hand them around between the processors, and each time one has to be
 /// woken. Requests that wait already when others are answered bring a further thread, up to `most`;
 /// when none has waited for some time, threads rest again.
-class Answering {
+///
+/// A thread that is about to wait for a disk brings a further one first, if all others are at work:
+/// whatever lies in memory is answered meanwhile.
+class Answering final : private Patience {
  public:
     Answering(fuse_session* session, unsigned most) : session_(session), most_(most) {}
     /// Returns when the file system is gone: 0, or the errno of the device's failure.
@@ -25,6 +30,7 @@ class Answering {
 
  private:
     void answer_requests();
+    void about_to_wait() override;
     /// Look at what waits. True: go on; false at the end.
     bool adapt(Follower& follower, uint32_t client);
     void add_thread();
@@ -37,6 +43,7 @@ class Answering {
     std::mutex mutex_;
     std::condition_variable wanted_;
     std::atomic<unsigned> active_{1};  ///< threads that answer
+    std::atomic<unsigned> inside_{0};  ///< those that are at a request now
     unsigned resting_ = 0;             ///< threads that could
     unsigned called_ = 0;              ///< resting ones that have been called
     bool ended_ = false;

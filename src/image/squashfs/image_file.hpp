@@ -8,6 +8,7 @@
 #include <string>
 
 #include "../trust/hash_tree.hpp"
+#include "patience.hpp"
 #include "slipway/base/digest.hpp"
 #include "slipway/base/sys.hpp"
 
@@ -22,7 +23,11 @@ struct ImageFile {
 
     /// 0 at the end.
     size_t read(void* data, size_t size, uint64_t position, const std::string& subject) const {
-        if (sealed) return sealed->read(fd, data, size, position, subject);
+        if (sealed) {
+            may_wait();
+            return sealed->read(fd, data, size, position, subject);
+        }
+        if (read_without_waiting(fd, data, size, offset_bytes + position)) return size;
         return sys::pread(fd, data, size, offset_bytes + position, subject);
     }
     /// Have bytes read from the disk without waiting for them. A wish: nothing comes of a failure.

@@ -154,7 +154,7 @@ Piece ImageReader::piece(const BlockPlace& place, size_t offset, size_t size_byt
     if (!is_plain(place)) return {block(place, offset + size_bytes), offset, size_bytes};
     const size_t stored = stored_size(place);
     if (stored < offset + size_bytes) throw too_short(place);
-    disk_ahead_.will_read(place.position, stored, super_.bytes_used);
+    disk_ahead_.will_read(place.position + offset, size_bytes, super_.bytes_used);
     auto read = std::make_shared<Block>();
     read->data.reset(new uint8_t[size_bytes]);
     read->size_bytes = size_bytes;

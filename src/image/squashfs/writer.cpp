@@ -170,7 +170,12 @@ SquashfsReport write_squashfs(const std::vector<LayerInput>& layers, const Image
         try {
             return write_once(layers, config, output, options, damaged);
         } catch (const DamagedPack& pack) {
-            // Once packed anew it is not asked for again, so that this ends.
+            // Once packed anew it is not asked for again, so that this ends: what we have written
+            // ourselves is damaged by the disk.
+            if (pack.number >= layers.size() || damaged.contains(pack.number))
+                throw Error(ErrorKind::io, "what was just packed reads back as something else")
+                    .note(fmt::format("while writing {}", slipway::quoted(output)))
+                    .hint("check the disk; choose another directory with TMPDIR or SLIPWAY_STORE");
             log::verbose("the pack of layer {} in the store is damaged: packing it again",
                          pack.number + 1);
             damaged.insert(pack.number);

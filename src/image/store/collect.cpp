@@ -109,11 +109,12 @@ class Sweeper {
     }
 
  private:
-    /// False for what stays: a squashfs that a container is being started from.
+    /// False for what stays: a squashfs, or an artifact's blob, that a container is started from.
     bool take(const std::string& kind, const StoredFile& file) {
         if (file.path.ends_with(kBootNote) && !is_left_over(file.path)) return false;
         std::optional<UniqueFd> claim;
-        if (kind == "squashfs" && !(claim = claim_kept_file(join_path(store_, file.path)))) {
+        const bool started_from = kind == "squashfs" || kind == "blob";
+        if (started_from && !(claim = claim_kept_file(join_path(store_, file.path)))) {
             log::verbose("{} is being started from: it is not deleted", file.path);
             return false;
         }

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "slipway/base/error.hpp"
+#include "slipway/base/log.hpp"
 #include "slipway/base/sys.hpp"
 
 namespace slipway::image {
@@ -44,11 +45,11 @@ std::optional<UniqueFd> hold_kept_file(const std::string& path) {
             count_as_used(*fd);
             return fd;
         }
-        if (std::chrono::steady_clock::now() >= deadline)
-            throw Error(ErrorKind::busy,
-                        fmt::format("another process keeps {} locked", slipway::quoted(path)))
-                .note("it is to be deleted, which takes a moment; that process does not get on")
-                .hint("find the process and end it: fuser -v " + path);
+        if (std::chrono::steady_clock::now() >= deadline) {
+            // Deleting takes a moment; whoever may read the store can lock a file for longer.
+            log::verbose("another process keeps {} locked; going on without a lock", path);
+            return fd;
+        }
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     return std::nullopt;

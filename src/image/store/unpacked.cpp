@@ -76,8 +76,14 @@ const std::string& Store::layers_directory() const {
     const auto why = why_no_layers(temporary);
     if (!why) return *use_->layers;
     const std::string local = slipway::temporary_directory();
-    use_->elsewhere.emplace(join_path(local, "layers"), temporary);
-    if (const auto not_there = why_no_layers(use_->elsewhere->path())) {
+    std::optional<std::string> not_there;
+    try {
+        use_->elsewhere.emplace(join_path(local, "layers"), temporary);
+        not_there = why_no_layers(use_->elsewhere->path());
+    } catch (const Error& error) {
+        not_there = error.message();
+    }
+    if (not_there) {
         // What needs an overlay finds out, and says so.
         log::verbose("layers cannot be unpacked in {} either: {}", local, *not_there);
         use_->elsewhere.reset();
