@@ -21,3 +21,12 @@ TEST_CASE("text never throws and keys are sorted") {
     CHECK(to_text(Json{{"b", 1}, {"a", 2}}) == R"({"a":2,"b":1})");
     CHECK_NOTHROW(to_text(Json("\xff")));
 }
+
+TEST_CASE("a document that nests too deep is refused") {
+    const std::string deep(300000, '[');
+    CHECK_THROWS_AS(slipway::parse_json(deep, "it"), slipway::Error);
+    const std::string text = R"({"a": "[[[[", "b\"[": [[{}]]})";
+    CHECK(slipway::parse_json(text, "it")["a"] == "[[[[");
+    const std::string many(100, '['), ends(100, ']');
+    CHECK(slipway::parse_json(many + ends, "it").is_array());
+}
