@@ -181,6 +181,53 @@ class Choice(PlatformTest):
         self.assertEqual(self.platform_in(f"docker://{image}"), HOST)
         self.assertEqual(self.platform_in(f"docker://{image}", "--platform", OTHER), OTHER)
 
+    def test_variants_below_one_digest(self):
+        layout = self.many(platforms=[(HOST, ""), ("arm", "v7"), ("arm", "v6")])
+        self.slipway("push", "--all-platforms", f"oci:{layout}", f"{self.registry.host}/lab/many:v1")
+        image = f"{self.registry.host}/lab/many@{self.index['digest']}"
+        for variant, at in (("v7", 1), ("v6", 2), ("v7", 1), ("v6", 2), ("v8", 1)):
+            told = self.assert_succeeds(self.slipway("pull", "--json", "--platform", f"linux/arm/{variant}", image)).json()
+            self.assertEqual(told["manifest_digest"], self.entries[at]["digest"], variant)
+
+    def test_one_image_of_a_variant(self):
+        layout = Layout(self.path("single"))
+        layout.add_image([[Dir("etc"), File("etc/platform", "v7")]], "v1", platform={"architecture": "arm", "os": "linux", "variant": "v7"})
+        image = f"{self.registry.host}/lab/single:v1"
+        self.assert_succeeds(self.slipway("push", f"oci:{layout.directory}", image))
+        self.assertEqual(json.loads(self.in_registry("lab/single", "v1"))["mediaType"], MANIFEST)
+        refused = ("is an image for linux/arm/v7, not for linux/arm/v6", "requested by: --platform")
+        self.assert_fails(self.slipway("pull", "--platform", "linux/arm/v6", image), *refused)
+        self.assertEqual(self.blobs(), [])
+        for text in ("linux/arm/v8", "linux/arm/v7", "linux/arm"):
+            self.pull("--platform", text, image)
+        self.assert_fails(self.slipway("convert", "--platform", "linux/arm/v6", image, "out"), *refused)
+
+    def test_the_only_image_of_an_index(self):
+        """It is taken for no platform but its own."""
+        layout = self.many(platforms=[("arm", "v7")])
+        image = f"{self.registry.host}/lab/arm:v1"
+        self.assert_succeeds(self.slipway("push", "--all-platforms", f"oci:{layout}", image))
+        for arguments in (("pull", image), ("convert", f"oci:{layout}", "out")):
+            self.assert_fails(self.slipway(*arguments), f"no image for linux/{HOST}", "it has: linux/arm/v7", "try: choose one: --platform linux/arm/v7")
+        self.assertEqual(self.blobs(), [])
+        self.pull("--platform", "linux/arm/v7", image)
+
+    def test_an_artifact_in_an_index_is_no_image_of_this_machine(self):
+        put = lambda tag, document, kind: put_manifest(self.registry.host, "lab/mixed", tag, document, kind)
+        for platforms in ([("arm", "v7")], [("arm", "v7"), ("s390x", "")]):
+            layout = self.many(name=f"mixed{len(platforms)}", platforms=platforms)
+            self.assert_succeeds(self.slipway("push", "--all-platforms", f"oci:{layout}", f"{self.registry.host}/lab/mixed:images"))
+            config = {"mediaType": "application/vnd.oci.empty.v1+json", "size": 2,
+                      "digest": put_blob(self.registry.host, "lab/mixed", b"{}")}
+            artifact = {"mediaType": MANIFEST, "artifactType": "application/vnd.example", "digest": put(
+                "artifact", {"schemaVersion": 2, "mediaType": MANIFEST, "artifactType": "application/vnd.example", "config": config,
+                             "layers": [config]}, MANIFEST)}
+            artifact["size"] = len(self.in_registry("lab/mixed", "artifact"))
+            put("v1", {"schemaVersion": 2, "mediaType": INDEX, "manifests": [*self.entries[:-1], artifact]}, INDEX)
+            shown = self.assert_succeeds(self.slipway("inspect", f"docker://{self.registry.host}/lab/mixed:v1")).stdout
+            self.assertIn("linux/arm/v7", shown)
+            self.assertIn("no image for this machine", shown)
+
     def test_inspect_lists_them(self):
         image = self.pushed()
         facts = self.assert_succeeds(self.slipway("inspect", "--json", f"docker://{image}")).json()

@@ -40,7 +40,7 @@ Content open_content(const ImageRef& ref, const Store& store, SignaturesWanted s
             if (content->artifact && content->artifact->kind == ArtifactKind::other)
                 throw no_image(*content->artifact, ref.text);
             if (content->image && !ref.platform.empty())
-                require_platform(content->image->config, ref.platform, slipway::quoted(ref.text));
+                require_platform(*content->image, ref.platform, slipway::quoted(ref.text));
             return std::move(*content);
         }
     Content content;

@@ -18,7 +18,6 @@ constexpr const char* kDockerListType = "application/vnd.docker.distribution.man
 constexpr const char* kDockerManifestType = "application/vnd.docker.distribution.manifest.v2+json";
 constexpr const char* kDockerConfigType = "application/vnd.docker.container.image.v1+json";
 constexpr uint64_t kDocumentLimitBytes = 16u << 20;
-constexpr int kMaxIndexDepth = 8;
 
 const std::set<std::string> kLayerTypes = {
     "application/vnd.oci.image.layer.v1.tar",
@@ -95,6 +94,37 @@ Layer parse_layer(const Json& json, const std::string& subject) {
     return {descriptor.digest, {}, descriptor.size_bytes, descriptor.media_type};
 }
 
+/// Configurations often say no variant where there is one: then none is compared.
+bool is_for(const ImageConfig& config, const std::string& variant, const std::string& platform) {
+    if (config.architecture.empty()) return true;
+    const auto without_variant = [](const std::string& name) {
+        return name.substr(0, name.find('/', name.find('/') + 1));
+    };
+    const std::string own =
+        platform_name(config.os.empty() ? "linux" : config.os, config.architecture, variant);
+    if (!variant.empty() && without_variant(platform) != platform)
+        return serves_platform(own, platform);
+    return without_variant(own) == without_variant(platform);
+}
+
+void require_platform(const ImageConfig& config, const std::string& variant,
+                      const std::string& platform, const std::string& subject) {
+    if (is_for(config, variant, platform)) return;
+    throw Error(ErrorKind::unsupported,
+                fmt::format("{} is an image for {}/{}{}{}, not for {}", subject, config.os,
+                            config.architecture, variant.empty() ? "" : "/", variant, platform))
+        .note("requested by: --platform")
+        .hint("leave --platform out to take it as it is");
+}
+
+/// The variant of the architecture, "v7", as an image's configuration has it; "" if it says none.
+std::string variant_of(const OciImage& image) {
+    const std::string subject = "the config " + image.config_digest.text();
+    const UniqueFd fd = image.blobs->open_blob(image.config_digest);
+    return json_string(parse_json(read_all(fd.get(), subject, kDocumentLimitBytes), subject),
+                       "variant", subject);
+}
+
 }  // namespace
 
 Descriptor parse_descriptor(const Json& json, const std::string& subject) {
@@ -131,21 +161,29 @@ bool is_artifact(const Descriptor& descriptor) {
 }
 
 bool is_for(const ImageConfig& config, const std::string& platform) {
-    if (config.architecture.empty()) return true;
-    const auto without_variant = [](const std::string& name) {
-        return name.substr(0, name.find('/', name.find('/') + 1));
-    };
-    const std::string os = config.os.empty() ? "linux" : config.os;
-    return without_variant(platform_name(os, config.architecture, "")) == without_variant(platform);
+    return is_for(config, "", platform);
+}
+
+bool is_for(const OciImage& image, const std::string& platform) {
+    return is_for(image.config, variant_of(image), platform);
+}
+
+bool is_exactly_for(const OciImage& image, const std::string& platform) {
+    const std::string variant = variant_of(image);
+    if (image.config.architecture.empty() || variant.empty())
+        return is_for(image.config, variant, platform);
+    const std::string os = image.config.os.empty() ? "linux" : image.config.os;
+    return platform_name(os, image.config.architecture, variant) == platform;
 }
 
 void require_platform(const ImageConfig& config, const std::string& platform,
                       const std::string& subject) {
-    if (is_for(config, platform)) return;
-    throw Error(ErrorKind::unsupported, fmt::format("{} is an image for {}/{}, not for {}", subject,
-                                                    config.os, config.architecture, platform))
-        .note("requested by: --platform")
-        .hint("leave --platform out to take it as it is");
+    require_platform(config, "", platform, subject);
+}
+
+void require_platform(const OciImage& image, const std::string& platform,
+                      const std::string& subject) {
+    require_platform(image.config, variant_of(image), platform, subject);
 }
 
 Json to_json(const Descriptor& descriptor) {
@@ -213,6 +251,14 @@ Descriptor choose_image(const std::vector<Descriptor>& manifests, const std::str
     return choose_platform(images, platform, subject);
 }
 
+Descriptor choose_in_index(std::vector<Descriptor> manifests, const std::string& platform,
+                           const std::string& subject) {
+    for (Descriptor& manifest : manifests) manifest.tag.clear();
+    const Descriptor chosen = choose_image(manifests, "", platform, subject);
+    if (!platform.empty() || chosen.platform.empty()) return chosen;
+    return choose_image(manifests, "", host_platform(), subject);
+}
+
 std::string read_blob(const BlobSource& blobs, const Descriptor& descriptor,
                       const std::string& subject) {
     if (descriptor.size_bytes > kDocumentLimitBytes) {
@@ -242,9 +288,7 @@ Manifest read_manifest(const BlobSource& blobs, Descriptor descriptor, const std
                         fmt::format("the manifest of {} is not a JSON object", subject));
         }
         if (!is_index(descriptor, json)) return {std::move(descriptor), std::move(json)};
-        auto inner = parse_index(json, subject);
-        for (Descriptor& image : inner) image.tag.clear();
-        descriptor = choose_image(inner, "", platform, subject);
+        descriptor = choose_in_index(parse_index(json, subject), platform, subject);
     }
     throw Error(ErrorKind::invalid_image,
                 fmt::format("{} nests indexes more than {} deep", subject, kMaxIndexDepth));
@@ -287,12 +331,12 @@ OciImage read_image(std::shared_ptr<const BlobSource> blobs, Descriptor descript
     const Descriptor config = parse_descriptor(manifest["config"], subject);
     image.manifest_digest = found.descriptor.digest;
     image.config_digest = config.digest;
-    image.config = config_from_json(
-        parse_json(read_blob(*blobs, config, subject), fmt::format("the config of {}", subject)),
-        fmt::format("the config of {}", subject));
+    const std::string about = fmt::format("the config of {}", subject);
+    const Json document = parse_json(read_blob(*blobs, config, subject), about);
+    image.config = config_from_json(document, about);
     // What an index says of an image counts more than what it says of itself.
     if (!platform.empty() && found.descriptor.platform.empty())
-        require_platform(image.config, platform, subject);
+        require_platform(image.config, json_string(document, "variant", about), platform, subject);
     for (const Json& item : manifest["layers"]) image.layers.push_back(parse_layer(item, subject));
     if (image.layers.size() != image.config.diff_ids.size()) {
         throw Error(ErrorKind::invalid_image,

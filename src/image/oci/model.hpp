@@ -47,15 +47,28 @@ bool is_artifact(const Descriptor& descriptor);
 
 /// Whether a config is of a platform's system and architecture; one that says neither is.
 bool is_for(const ImageConfig& config, const std::string& platform);
+/// The same with the variant, where the image's configuration says one.
+bool is_for(const OciImage& image, const std::string& platform);
+/// The same, where an earlier variant does not do instead.
+bool is_exactly_for(const OciImage& image, const std::string& platform);
 /// Throws: Error(unsupported) when an image is of another platform.
 void require_platform(const ImageConfig& config, const std::string& platform,
                       const std::string& subject);
+void require_platform(const OciImage& image, const std::string& platform,
+                      const std::string& subject);
+
+/// Indexes may lie within indexes, but no deeper.
+inline constexpr int kMaxIndexDepth = 8;
 
 /// Choose the image that `tag` names; "" means the only one. Attestations and other artifacts are
 /// left out. `platform` as of platform_name(); "": this machine's, or the only one.
 /// Throws: Error(not_found), Error(usage) listing the tags, Error(unsupported) listing platforms.
 Descriptor choose_image(const std::vector<Descriptor>& manifests, const std::string& tag,
                         const std::string& platform, const std::string& subject);
+/// The same in an index that is itself an image of several platforms: even its only image is taken
+/// for no platform but its own.
+Descriptor choose_in_index(std::vector<Descriptor> manifests, const std::string& platform,
+                           const std::string& subject);
 
 /// Read a small blob whole and check its size and digest.
 /// Throws: Error(not_found), Error(invalid_image).

@@ -18,7 +18,6 @@ constexpr const char* kAccepted =
     "Accept: application/vnd.oci.image.index.v1+json, application/vnd.oci.image.manifest.v1+json, "
     "application/vnd.docker.distribution.manifest.list.v2+json, "
     "application/vnd.docker.distribution.manifest.v2+json";
-constexpr int kMostIndexes = 8;
 
 }  // namespace
 
@@ -50,7 +49,8 @@ Found Finder::look() {
     if (is_index(named, parse(named.digest))) {
         const auto list = take_index(named);
         const bool serves = std::any_of(list.begin(), list.end(), [&](const Descriptor& item) {
-            return item.platform.empty() || serves_platform(item.platform, host);
+            return !is_artifact(item) &&
+                   (item.platform.empty() || serves_platform(item.platform, host));
         });
         if (!serves) return found_;
     }
@@ -70,10 +70,10 @@ std::vector<Descriptor> Finder::take_index(const Descriptor& index) {
 
 Found Finder::follow(Descriptor manifest, const std::string& platform) {
     for (int depth = 0; is_index(manifest, parse(manifest.digest)); ++depth) {
-        if (depth == kMostIndexes)
+        if (depth == kMaxIndexDepth)
             throw Error(ErrorKind::invalid_image,
                         fmt::format("{} nests indexes more than {} deep", subject_, depth));
-        manifest = choose_image(take_index(manifest), "", platform, subject_);
+        manifest = choose_in_index(take_index(manifest), platform, subject_);
         document("manifests/", manifest);
     }
     const Json json = parse(manifest.digest);

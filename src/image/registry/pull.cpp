@@ -43,10 +43,15 @@ PullResult result_of(Content content, const std::string& name, uint64_t fetched_
     return result;
 }
 
-/// An index names many images by one digest, but of these the store has one.
+/// An index names many images by one digest, but of these the store has one, and not always the one
+/// that would be chosen.
 bool is_of_platform(const Content& content, const std::string& platform) {
     return !content.image ||
-           is_for(content.image->config, platform.empty() ? host_platform() : platform);
+           is_exactly_for(*content.image, platform.empty() ? host_platform() : platform);
+}
+
+bool serves(const Content& content, const std::string& platform) {
+    return !content.image || is_for(*content.image, platform.empty() ? host_platform() : platform);
 }
 
 void check(const Content& content, const PullOptions& options) {
@@ -134,7 +139,7 @@ PullResult pull_image(const std::string& text, Store& store, const PullOptions& 
     } catch (const Unreachable& error) {
         const bool exact = !reference.digest.empty() && name == pinned;
         auto content = options.stored_will_do || exact ? stored(name, store) : std::nullopt;
-        if (!content || !is_of_platform(*content, options.platform)) throw;
+        if (!content || !serves(*content, options.platform)) throw;
         check(*content, options);
         if (!exact) log::warning("{}; taking {} as it was pulled before", error.message(), name);
         return result_of(std::move(*content), name, 0);

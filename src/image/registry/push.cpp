@@ -22,8 +22,6 @@
 namespace slipway::image {
 namespace {
 
-constexpr int kMostIndexes = 8;
-
 /// Other repositories of the same host which, as the store knows, hold a layer or file.
 std::map<Digest, std::string> repositories_with(const RegistryReference& reference,
                                                 const Store& store) {
@@ -128,7 +126,7 @@ struct Tree {
 
 void gather(const BlobSource& source, const Descriptor& descriptor, std::string text,
             const std::string& subject, std::set<Digest>& seen, Tree& tree, int depth = 0) {
-    if (depth > kMostIndexes)
+    if (depth > kMaxIndexDepth)
         throw Error(ErrorKind::invalid_image,
                     fmt::format("{} nests indexes more than {} deep", subject, depth));
     if (!seen.insert(descriptor.digest).second) return;

@@ -113,6 +113,13 @@ TEST_CASE("oci: an earlier variant will do, a later one will not") {
     CHECK(choose_image(list, "", "linux/arm/v8", "the test").digest == sha256("v7"));
     CHECK(error_of([&] { choose_image({with("v7")}, "", "linux/arm/v6", "the test"); }).kind() ==
           ErrorKind::unsupported);
+    const Descriptor nameless = image_descriptor("");
+    CHECK(choose_in_index({nameless}, "", "the test").digest == nameless.digest);
+    CHECK(choose_in_index({image_descriptor("", host_platform())}, "", "the test").platform ==
+          host_platform());
+    Error foreign = error_of([&] { choose_in_index({with("v7")}, "", "the test"); });
+    CHECK(foreign.kind() == ErrorKind::unsupported);
+    CHECK_THAT(foreign.render(), ContainsSubstring("it has: linux/arm/v7"));
 }
 
 TEST_CASE("oci: a layout written is a layout read; other tags stay") {
