@@ -75,7 +75,7 @@ std::string find_pack(const std::string& reference, const std::string& store_dir
 bool is_data_pack(const std::string& file);
 
 /// A data pack, squashfs or SIF file as an artifact that can be pushed: its manifest has the file's
-/// own description as annotations. The same file gives the same manifest.
+/// own description as annotations. Same file, same name: same manifest.
 Artifact make_artifact(const ImageRef& file);
 
 /// Write an artifact's files: its only one to the file `output`; or, where `output` is a directory
