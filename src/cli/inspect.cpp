@@ -175,7 +175,8 @@ std::string as_text(const Json& facts) {
             human_bytes(file["size_bytes"].get<uint64_t>()), file["digest"].get<std::string>());
     const Json annotations = facts.value("annotations", Json::object());
     for (const auto& [key, value] : annotations.items())
-        text += fmt::format("{:<15} {}={}\n", "annotation", key, value.get<std::string>());
+        text += fmt::format("{:<15} {}={}\n", "annotation", slipway::quoted(key),
+                            slipway::quoted(value.get<std::string>()));
     if (facts.contains("size_bytes"))
         text +=
             fmt::format("{:<15} {}\n", "size", human_bytes(facts["size_bytes"].get<uint64_t>()));

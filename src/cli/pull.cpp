@@ -51,7 +51,7 @@ std::string as_json(const image::SaveResult& saved) {
 
 int pull_into_files(const Options& options, image::Store& store) {
     const auto saved = image::pull_files(options.reference, options.output, store, options.pull);
-    for (const auto& file : saved.files) log::info("wrote {}", file);
+    for (const auto& file : saved.files) log::info("wrote {}", slipway::quoted(file));
     if (options.json) print(as_json(saved));
     return 0;
 }

@@ -312,8 +312,7 @@ ConvertReport write(Source& source, const Destination& destination, const Store&
 }
 
 OciImage of_platform(OciImage image, const ImageRef& ref) {
-    if (!ref.platform.empty())
-        require_platform(image, ref.platform, slipway::quoted(ref.text));
+    if (!ref.platform.empty()) require_platform(image, ref.platform, slipway::quoted(ref.text));
     return image;
 }
 
@@ -338,8 +337,8 @@ OciImage open_layered(const ImageRef& ref, const Store& store, SignaturesWanted 
             PullOptions options;
             options.stored_will_do = true;
             options.platform = ref.platform;
-            options.check_artifact = [&](const Artifact& artifact) {
-                throw no_image(artifact, ref.text);
+            options.check = [&](const Content& content) {
+                if (content.artifact) throw no_image(*content.artifact, ref.text);
             };
             options.signatures = signatures;
             return pull_image(ref.name, target, options).image;

@@ -144,6 +144,18 @@ class Datasets(ArtifactTest):
         self.assert_succeeds(run_with("nosuch:/data:optional"))
         self.assert_succeeds(run_with(f"docker://{host}/lab/none:v1:/data:optional"))
 
+    def test_what_is_no_data_is_refused_before_it_is_fetched(self):
+        image, proxy = self.make_image(), self.proxy()
+        layers = self.layer_digests(self.push_small("lab/small:v1"))
+        sif = b"no SIF either" * 100
+        self.put_artifact("lab/sif", [("image.sif", sif)])
+        for name, text in (("small", "is an image of layers, no data pack"), ("sif", '"image.sif"')):
+            self.assert_fails(self.slipway("run", "--data", f"docker://{proxy.host}/lab/{name}:v1:/data", image, "--", "true"), text,
+                              "requested by: --data, argument 1")
+        for digest in (*layers, digest_of(sif)):
+            self.assertFalse([path for path in proxy.paths() if digest in path])
+        self.assertEqual(self.names(), {})
+
     def test_a_dataset_does_not_run(self):
         name = f"{self.registry.host}/data/digits:v1"
         self.push(self.make_pack(), name)
@@ -288,6 +300,81 @@ class Files(ArtifactTest):
         self.put_artifact("lab/bad", [("same", b"1"), ("./same", b"2")])
         self.assert_fails(self.slipway("pull", f"{self.registry.host}/lab/bad:v1", "-o", "new"), 'two files of the artifact are "same"')
         self.assertFalse(os.path.exists(self.path("new")))
+
+    def test_the_output_is_looked_at_before_anything_is_fetched(self):
+        data, proxy = b"evil" * 1000, self.proxy()
+        self.put_artifact("lab/evil", [("../evil", data)])
+        self.put_artifact("lab/good", [("good", data)])
+        self.put_artifact("lab/two", [("a", b"other"), ("a/b", data)])
+        self.put_artifact("lab/deep", [("a", b"other"), ("file/b", data)])
+        os.symlink("nowhere", self.path("link"))
+        for directory in ("closed", "there/good", "deep"):
+            os.makedirs(self.path(directory))
+        os.chmod(self.path("closed"), 0o500)
+        self.write("deep/file", "mine")
+        for name, output, *texts in (
+                ("evil", "new/", 'the member "../evil" would leave the directory'),
+                ("good", "link", '"link" is there, and is no file'),
+                ("good", "link/", "is no directory"),
+                ("good", "missing/good", "there is no directory", "try: make it first: mkdir -p"),
+                ("good", "closed/good", "cannot write into"),
+                ("good", "closed", "cannot write into"),
+                ("good", "closed/new/", "cannot write into"),
+                ("good", "there", '"there/good" is a directory'),
+                ("two", "new", 'has a file "a" and in a directory of the same name a file "a/b"'),
+                ("deep", "deep", '"deep/file" is no directory')):
+            with self.subTest(output=output, name=name):
+                self.assert_fails(self.slipway("pull", f"{proxy.host}/lab/{name}:v1", "-o", output), *texts)
+                self.assertFalse([path for path in proxy.paths() if digest_of(data) in path])
+        self.assertEqual(self.blobs(), [])
+        self.assertFalse(os.path.exists(self.path("new")))
+        self.assertEqual(os.listdir(self.path("deep")), ["file"])
+
+    def test_what_is_in_the_way_only_when_all_is_fetched(self):
+        data = os.urandom(1000)
+        self.put_artifact("lab/good", [("good", data)])
+
+        def rule(_, path, *__):
+            if digest_of(data) in path:
+                os.makedirs(self.path("got"), exist_ok=True)
+                os.makedirs(self.path("got/good"), exist_ok=True)
+        proxy = self.proxy(rule)
+        self.assert_fails(self.slipway("pull", f"{proxy.host}/lab/good:v1", "-o", "got"), '"got/good" is a directory')
+        self.assertTrue([path for path in proxy.paths() if digest_of(data) in path])
+        self.assertEqual(self.blobs(), [])
+
+    def test_what_others_made_stays(self):
+        layout = os.path.dirname(self.make_image()) + "/layout-root.sqfs"
+        self.assert_succeeds(self.slipway("run", f"oci:{layout}", "--", "true"))
+        made = lambda: sorted(os.listdir(os.path.join(self.store, "squashfs")))
+        before = made()
+        self.assertNotEqual(before, [])
+        data = os.urandom(1000)
+        self.put_artifact("lab/good", [("good", data)])
+        blobs = self.blobs()
+        self.pull(f"{self.registry.host}/lab/good:v1", "-o", "got")
+        self.assertEqual((made(), self.blobs()), (before, blobs))
+        self.pull(f"{self.registry.host}/lab/good:v1")
+        blobs = self.blobs()
+        self.assertIn(digest_of(data)[7:], blobs)
+        self.pull(f"{self.registry.host}/lab/good:v1", "-o", "got")
+        self.assertEqual(self.blobs(), blobs)
+
+    def test_one_file_twice(self):
+        self.put_artifact("lab/twice", [(None, b"same"), (None, b"same")])
+        told = self.pull("--json", f"{self.registry.host}/lab/twice:v1", "-o", "out").json()
+        self.assertEqual(told["files"], ["out/sha256-" + digest_of(b"same")[7:]])
+        self.assertEqual(bytes_of(self.path(told["files"][0])), b"same")
+
+    def test_what_a_publisher_writes_does_not_reach_the_terminal_as_it_is(self):
+        self.put_artifact("lab/red", [("\x1b[31mred", b"red")], annotations={"\x1b[32mgreen": "\x1b[33myellow"})
+        name = f"{self.registry.host}/lab/red:v1"
+        shown = self.assert_succeeds(self.slipway("inspect", f"docker://{name}"))
+        pulled = self.pull(name, "-o", "out/")
+        self.assertIn("yellow", shown.stdout)
+        self.assertIn("red", pulled.stderr)
+        self.assertNotIn("\x1b", shown.stdout + pulled.stdout + pulled.stderr)
+        self.assertEqual(os.listdir(self.path("out")), ["\x1b[31mred"])
 
     def test_wrong_bytes_and_cuts(self):
         pack = self.make_pack(size=500_000)

@@ -26,8 +26,8 @@ struct PullOptions {
     /// warning.
     bool stored_will_do = false;
     std::string platform;  ///< as ImageRef::platform
-    /// Called with an artifact before its files are fetched; may throw.
-    std::function<void(const Artifact&)> check_artifact;
+    /// Called with what the reference leads to before its layers or files are fetched; may throw.
+    std::function<void(const Content&)> check;
     /// What is kept beside the image; asked for before the image is named.
     SignaturesWanted signatures = SignaturesWanted::tag;
 };
@@ -53,8 +53,8 @@ struct SaveResult {
     uint64_t downloaded_bytes = 0;
 };
 /// Fetch an artifact and write its files as save_artifact() does. The store keeps it under
-/// `options.name`; without a name nothing stays there. Throws: as both; Error(unsupported) for an
-/// image, before its layers are fetched.
+/// `options.name`; without a name nothing of it stays there that nothing else needs. Throws: as
+/// both; before anything is fetched Error(unsupported) for an image, and what check_output() finds.
 SaveResult pull_files(const std::string& reference, const std::string& output, Store& store,
                       const PullOptions& options);
 

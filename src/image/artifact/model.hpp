@@ -24,6 +24,12 @@ std::vector<Layer> blobs_of(const Artifact& artifact);
 /// Name an artifact whose manifest, config and files are blobs of the store.
 Artifact name_artifact(Store& store, const std::string& name, const Artifact& artifact);
 
+/// Whether save_artifact() may write an artifact there, as far as can be seen before its files are
+/// fetched: their titles, what is in the way, missing and read-only directories.
+/// Throws: Error(unsafe_path), Error(invalid_image), Error(already_exists), Error(not_found),
+/// Error(permission).
+void check_output(const Artifact& artifact, const std::string& output);
+
 /// The error that an artifact is no image, with what it is. `reference` as typed.
 Error no_image(const Artifact& artifact, const std::string& reference);
 

@@ -12,16 +12,17 @@
 namespace slipway::image {
 namespace {
 
+using Check = std::function<void(const Content&)>;
+
 /// Pulled, or as the store has it where the registry cannot be reached.
-Content pull_content(const ImageRef& ref, const Store& store, SignaturesWanted signatures) {
+Content pull_content(const ImageRef& ref, const Store& store, SignaturesWanted signatures,
+                     const Check& check) {
     Store target = store;
     PullOptions options;
     options.stored_will_do = true;
     options.signatures = signatures;
     options.platform = ref.platform;
-    options.check_artifact = [&](const Artifact& artifact) {
-        if (artifact.kind == ArtifactKind::other) throw no_image(artifact, ref.text);
-    };
+    options.check = check;
     PullResult pulled = pull_image(ref.name, target, options);
     Content content;
     if (pulled.artifact)
@@ -31,14 +32,32 @@ Content pull_content(const ImageRef& ref, const Store& store, SignaturesWanted s
     return content;
 }
 
+void require_usable(const Content& content, const ImageRef& ref) {
+    if (content.artifact && content.artifact->kind == ArtifactKind::other)
+        throw no_image(*content.artifact, ref.text);
+}
+
+/// What a manifest says already; the file itself is looked at when it is there.
+void require_pack(const Content& content, const ImageRef& ref) {
+    if (!content.artifact)
+        throw Error(ErrorKind::unsupported, fmt::format("{} is an image of layers, no data pack",
+                                                        slipway::quoted(ref.text)))
+            .hint(fmt::format("make one file of it: slipway convert {} FILE.sqfs; and show that",
+                              ref.text));
+    const ArtifactKind kind = content.artifact->kind;
+    if (kind != ArtifactKind::dataset && kind != ArtifactKind::squashfs)
+        throw no_image(*content.artifact, ref.text);
+}
+
 }  // namespace
 
 Content open_content(const ImageRef& ref, const Store& store, SignaturesWanted signatures) {
-    if (ref.kind == RefKind::registry) return pull_content(ref, store, signatures);
+    if (ref.kind == RefKind::registry)
+        return pull_content(ref, store, signatures,
+                            [&](const Content& content) { require_usable(content, ref); });
     if (ref.kind == RefKind::stored)
         if (auto content = find_content(store, ref.name)) {
-            if (content->artifact && content->artifact->kind == ArtifactKind::other)
-                throw no_image(*content->artifact, ref.text);
+            require_usable(*content, ref);
             if (content->image && !ref.platform.empty())
                 require_platform(*content->image, ref.platform, slipway::quoted(ref.text));
             return std::move(*content);
@@ -68,12 +87,11 @@ std::string find_pack(const std::string& reference, const std::string& store_dir
     const ImageRef ref = parse_image_ref(reference);
     if (ref.kind == RefKind::registry) need_full_program();
     const Store store = Store::open(store_directory);
-    const Content content = open_content(ref, store);
-    if (!content.artifact)
-        throw Error(ErrorKind::unsupported, fmt::format("{} is an image of layers, no data pack",
-                                                        slipway::quoted(reference)))
-            .hint(fmt::format("make one file of it: slipway convert {} FILE.sqfs; and show that",
-                              reference));
+    const auto check = [&](const Content& content) { require_pack(content, ref); };
+    const Content content = ref.kind == RefKind::registry
+                                ? pull_content(ref, store, SignaturesWanted::none, check)
+                                : open_content(ref, store);
+    check(content);
     const ImageRef file = file_of(*content.artifact, ref, store);
     if (file.kind != RefKind::squashfs) throw no_image(*content.artifact, reference);
     return file.path;

@@ -2,10 +2,9 @@
 // Must not: name one before all of it is there.
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "../artifact/model.hpp"
 #include "../oci/model.hpp"
+#include "../store/use.hpp"
 #include "blobs.hpp"
 #include "documents.hpp"
 #include "signatures.hpp"
@@ -55,20 +54,7 @@ bool serves(const Content& content, const std::string& platform) {
 }
 
 void check(const Content& content, const PullOptions& options) {
-    if (content.artifact && options.check_artifact) options.check_artifact(*content.artifact);
-}
-
-/// Delete what was fetched and has no name.
-void forget_unnamed(Store& store) {
-    GcOptions only_garbage;
-    only_garbage.build_cache = false;
-    try {
-        store.collect_garbage(only_garbage);
-    } catch (const Error& error) {
-        if (error.kind() != ErrorKind::busy) throw;
-        log::verbose("what was fetched stays in the store until \"slipway gc\": {}",
-                     error.message());
-    }
+    if (options.check) options.check(content);
 }
 
 [[noreturn]] void no_files(const RegistryReference& reference) {
@@ -83,7 +69,7 @@ void forget_unnamed(Store& store) {
 /// Where a pull goes: into the store under a name, or, of artifacts only, without one.
 struct Target {
     std::string name;
-    bool artifacts_only = false;
+    std::vector<Digest>* blobs = nullptr;  ///< if given, filled with all that it is made of
 };
 
 /// Fetch what the store lacks.
@@ -94,7 +80,6 @@ PullResult pull_from(const RegistryEndpoint& endpoint, const RegistryReference& 
     const std::string subject = slipway::quoted(reference.text());
     const Found found = Finder(client, &store).find(options.platform);
     Content wanted = read_content(found.documents, found.manifest, subject, options.platform);
-    if (target.artifacts_only && !wanted.artifact) no_files(reference);
     check(wanted, options);
     if (auto there = name.empty() ? std::nullopt : stored(name, store);
         there && manifest_of(*there) == found.manifest.digest) {
@@ -107,6 +92,10 @@ PullResult pull_from(const RegistryEndpoint& endpoint, const RegistryReference& 
     store.begin_use();  // from here on, nobody deletes a layer that is there already
     const uint64_t fetched = found.fetched_bytes + fetch_layers(client, blobs_of(wanted), store);
     for (const auto& [digest, text] : found.documents->all()) store.add_document(text);
+    if (target.blobs != nullptr) {
+        for (const auto& document : found.documents->all()) target.blobs->push_back(document.first);
+        for (const Layer& blob : blobs_of(wanted)) target.blobs->push_back(blob.digest);
+    }
     if (wanted.image) bring_signatures(client, found, store, options.signatures);
     const auto in_store = open_layout_blobs(join_path(store.directory(), "oci"));
     if (wanted.image)
@@ -115,6 +104,22 @@ PullResult pull_from(const RegistryEndpoint& endpoint, const RegistryReference& 
         name_artifact(store, name, *wanted.artifact);
     if (wanted.artifact) wanted.artifact->blobs = in_store;
     return result_of(std::move(wanted), name, fetched);
+}
+
+/// `blobs` gets what the store was given. The store is used by nobody any more when this returns.
+SaveResult fetch_and_save(const RegistryReference& reference, const std::string& output,
+                          const std::string& directory, const PullOptions& options,
+                          std::vector<Digest>& blobs) {
+    Store store = Store::open(directory);
+    const std::string name = options.name.empty() ? "" : normalize_stored_name(options.name);
+    const PullResult pulled = at_each_endpoint(reference, [&](const RegistryEndpoint& endpoint) {
+        return pull_from(endpoint, reference, {name, &blobs}, store, options);
+    });
+    SaveResult result;
+    result.files = save_artifact(*pulled.artifact, output);
+    result.manifest_digest = pulled.artifact->manifest_digest;
+    result.downloaded_bytes = pulled.downloaded_bytes;
+    return result;
 }
 
 }  // namespace
@@ -134,7 +139,7 @@ PullResult pull_image(const std::string& text, Store& store, const PullOptions& 
         }
     try {
         return at_each_endpoint(reference, [&](const RegistryEndpoint& endpoint) {
-            return pull_from(endpoint, reference, {name, false}, store, options);
+            return pull_from(endpoint, reference, {name}, store, options);
         });
     } catch (const Unreachable& error) {
         const bool exact = !reference.digest.empty() && name == pinned;
@@ -149,16 +154,24 @@ PullResult pull_image(const std::string& text, Store& store, const PullOptions& 
 SaveResult pull_files(const std::string& text, const std::string& output, Store& store,
                       const PullOptions& options) {
     const RegistryReference reference = parse_registry_reference(text);
-    const std::string name = options.name.empty() ? "" : normalize_stored_name(options.name);
-    const PullResult pulled = at_each_endpoint(reference, [&](const RegistryEndpoint& endpoint) {
-        return pull_from(endpoint, reference, {name, true}, store, options);
-    });
-    SaveResult result;
-    result.files = save_artifact(*pulled.artifact, output);
-    result.manifest_digest = pulled.artifact->manifest_digest;
-    result.downloaded_bytes = pulled.downloaded_bytes;
-    if (name.empty()) forget_unnamed(store);
-    return result;
+    PullOptions checked = options;
+    checked.check = [&](const Content& content) {
+        if (!content.artifact) no_files(reference);
+        check(content, options);
+        check_output(*content.artifact, output);
+    };
+    std::vector<Digest> blobs;
+    const auto forget = [&] {
+        if (options.name.empty()) delete_unnamed(store, blobs);
+    };
+    try {
+        SaveResult result = fetch_and_save(reference, output, store.directory(), checked, blobs);
+        forget();
+        return result;
+    } catch (...) {
+        forget();
+        throw;
+    }
 }
 
 std::string stored_name_of(const std::string& reference) {

@@ -67,6 +67,24 @@ void mark_cache(const std::string& directory, Marked& marked) {
     }
 }
 
+/// All that the names of an index and, if wanted, the build cache need.
+Marked marked_by(const Json& names, const BlobSource& blobs, const std::string& store,
+                 bool build_cache) {
+    Marked marked;
+    for (const Descriptor& manifest : parse_index(names, "the store's index")) {
+        marked.insert(manifest.digest.hex());
+        mark_blob(blobs, manifest, marked);
+    }
+    if (build_cache) mark_cache(join_path(store, "cache"), marked);
+    return marked;
+}
+
+/// Nobody else adds to the store while it is held. Throws: Error(busy).
+FileLock lock_alone(const Store& store) {
+    return FileLock(join_path(store.subdirectory("locks"), "use"), FileLock::Mode::exclusive,
+                    std::chrono::milliseconds(0));
+}
+
 /// Deletes, or only says what it would delete, and adds up.
 class Sweeper {
  public:
@@ -191,13 +209,28 @@ GcReport Store::collect_garbage(const GcOptions& options) {
     throw error;
 }
 
+void delete_unnamed(const Store& store, const std::vector<Digest>& blobs) {
+    if (blobs.empty()) return;
+    try {
+        const FileLock alone = lock_alone(store);
+        const FileLock index = lock_index(store);
+        const std::string layout = join_path(store.directory(), "oci");
+        const Marked marked = marked_by(read_layout_index(layout), *open_layout_blobs(layout),
+                                        store.directory(), true);
+        for (const Digest& blob : std::set<Digest>(blobs.begin(), blobs.end()))
+            if (!marked.contains(blob.hex()) && store.has_blob(blob))
+                sys::unlinkat(AT_FDCWD, blob_path(layout, blob));
+    } catch (const Error& error) {
+        log::verbose("what was fetched stays in the store until \"slipway gc\": {}",
+                     error.message());
+    }
+}
+
 std::optional<GcReport> Store::collect(const GcOptions& options) {
     std::lock_guard guard(use_->mutex);
     use_->lock.reset();  // our own use would forbid it, too
-    const std::string locks = subdirectory("locks");
     try {
-        const FileLock alone(join_path(locks, "use"), FileLock::Mode::exclusive,
-                             std::chrono::milliseconds(0));
+        const FileLock alone = lock_alone(*this);
         const FileLock index = lock_index(*this);
         Sweeper sweeper(directory_, subdirectory("tmp"), options.dry_run);
         if (options.build_cache) {
@@ -209,12 +242,7 @@ std::optional<GcReport> Store::collect(const GcOptions& options) {
         const Json kept = without_stale(names, *blobs_);
         if (kept != names && !options.dry_run)
             LayoutWriter(layout, subdirectory("tmp")).write_index(kept);
-        Marked marked;
-        for (const Descriptor& manifest : parse_index(kept, "the store's index")) {
-            marked.insert(manifest.digest.hex());
-            mark_blob(*blobs_, manifest, marked);
-        }
-        if (!options.build_cache) mark_cache(join_path(directory_, "cache"), marked);
+        const Marked marked = marked_by(kept, *blobs_, directory_, !options.build_cache);
         if (!options.dry_run) {
             sweep_unfinished(join_path(directory_, "cache"));
             sweep_unfinished(layout);

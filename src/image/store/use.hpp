@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "../temp_file.hpp"
 #include "slipway/base/error.hpp"
@@ -36,6 +37,9 @@ inline constexpr auto kIndexTimeout = std::chrono::seconds(30);
 
 /// The lock under which names and blobs come together: locks/index.
 FileLock lock_index(const Store& store);
+/// Delete those of these blobs that nothing names. What stays, because another process adds to the
+/// store or for any other reason, the next collection finds.
+void delete_unnamed(const Store& store, const std::vector<Digest>& blobs);
 /// Whether an error says that the caller may not write here.
 bool is_read_only(const Error& error);
 /// The same error, in terms of the store.
