@@ -217,9 +217,11 @@ void delete_unnamed(const Store& store, const std::vector<Digest>& blobs) {
         const std::string layout = join_path(store.directory(), "oci");
         const Marked marked = marked_by(read_layout_index(layout), *open_layout_blobs(layout),
                                         store.directory(), true);
-        for (const Digest& blob : std::set<Digest>(blobs.begin(), blobs.end()))
-            if (!marked.contains(blob.hex()) && store.has_blob(blob))
-                sys::unlinkat(AT_FDCWD, blob_path(layout, blob));
+        for (const Digest& blob : std::set<Digest>(blobs.begin(), blobs.end())) {
+            if (marked.contains(blob.hex()) || !store.has_blob(blob)) continue;
+            const std::string path = blob_path(layout, blob);
+            if (const auto claim = claim_kept_file(path)) sys::unlinkat(AT_FDCWD, path);
+        }
     } catch (const Error& error) {
         log::verbose("what was fetched stays in the store until \"slipway gc\": {}",
                      error.message());
