@@ -188,6 +188,8 @@ class Choice(PlatformTest):
         for variant, at in (("v7", 1), ("v6", 2), ("v7", 1), ("v6", 2), ("v8", 1)):
             told = self.assert_succeeds(self.slipway("pull", "--json", "--platform", f"linux/arm/{variant}", image)).json()
             self.assertEqual(told["manifest_digest"], self.entries[at]["digest"], variant)
+        for variant in ("v7", "v6", "v7"):  # these ask the registry only where the store's will not do
+            self.assertEqual(self.platform_in(f"docker://{image}", "--platform", f"linux/arm/{variant}"), "arm" + variant)
 
     def test_one_image_of_a_variant(self):
         layout = Layout(self.path("single"))
