@@ -237,6 +237,7 @@ PushResult push_index(const ImageRef& source, const std::string& text, const Sto
     for (size_t i = 0; i < tree.manifests.size(); ++i)
         result.manifest_digest = push.put(tree.manifests[i].first, tree.manifests[i].second,
                                           i + 1 == tree.manifests.size());
+    if (whole) tree.manifests.pop_back();  // no blob of the layout: nothing is about it
     if (with_signatures)
         result.signatures =
             send_attached(push.client(), *blobs, parse_index(parse_json(index, subject), subject),
