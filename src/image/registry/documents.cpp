@@ -12,14 +12,6 @@
 #include "slipway/base/text.hpp"
 
 namespace slipway::image {
-namespace {
-
-constexpr const char* kAccepted =
-    "Accept: application/vnd.oci.image.index.v1+json, application/vnd.oci.image.manifest.v1+json, "
-    "application/vnd.docker.distribution.manifest.list.v2+json, "
-    "application/vnd.docker.distribution.manifest.v2+json";
-
-}  // namespace
 
 UniqueFd Documents::open_blob(const Digest& digest) const {
     const auto found = texts_.find(digest);

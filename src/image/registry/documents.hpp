@@ -15,6 +15,12 @@
 
 namespace slipway::image {
 
+/// The header that asks for a manifest or index in any form that we understand.
+inline constexpr const char* kAccepted =
+    "Accept: application/vnd.oci.image.index.v1+json, application/vnd.oci.image.manifest.v1+json, "
+    "application/vnd.docker.distribution.manifest.list.v2+json, "
+    "application/vnd.docker.distribution.manifest.v2+json";
+
 /// Manifests and configs, which are small, as blobs in memory.
 class Documents : public BlobSource {
  public:

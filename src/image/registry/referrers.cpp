@@ -15,10 +15,6 @@
 namespace slipway::image {
 namespace {
 
-constexpr const char* kAccepted =
-    "Accept: application/vnd.oci.image.index.v1+json, application/vnd.oci.image.manifest.v1+json, "
-    "application/vnd.docker.distribution.manifest.list.v2+json, "
-    "application/vnd.docker.distribution.manifest.v2+json";
 constexpr int kMostPages = 100;
 constexpr size_t kMostReferrers = 10'000;
 constexpr int kMostWritings = 6;

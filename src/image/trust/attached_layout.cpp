@@ -15,8 +15,6 @@
 namespace slipway::image {
 namespace {
 
-constexpr int kMostIndexes = 8;
-
 ReadDocument reader_of(const BlobSource& blobs) {
     return [&blobs](const Descriptor& descriptor, bool) {
         return read_blob(blobs, descriptor, "the signatures");
@@ -27,7 +25,7 @@ ReadDocument reader_of(const BlobSource& blobs) {
 /// image of one platform out of several comes without the others.
 bool names(const BlobSource& blobs, const Descriptor& index, const std::set<Digest>& wanted,
            int depth = 0) {
-    if (depth == kMostIndexes || !is_index_type(index.media_type)) return false;
+    if (depth == kMaxIndexDepth || !is_index_type(index.media_type)) return false;
     try {
         const auto inner =
             parse_index(parse_json(read_blob(blobs, index, "an index"), "an index"), "an index");
