@@ -143,6 +143,11 @@ bool run_on_processor(int processor) {
     return ::sched_setaffinity(0, sizeof one, &one) == 0;
 }
 
+bool run_only_when_idle() {
+    const sched_param none{};
+    return ::sched_setscheduler(0, SCHED_IDLE, &none) == 0;
+}
+
 void run_on_all_processors() {
     cpu_set_t all;
     std::fill_n(reinterpret_cast<unsigned char*>(&all), sizeof all, 0xff);

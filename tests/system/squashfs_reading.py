@@ -38,6 +38,24 @@ for job in jobs: job.join()
 print(os.path.getsize(path), good)
 """
 
+# Run inside the mount: a walk by one client, beside `hogs` busy loops on each processor; prints how many names there
+# are, and how many of the server's threads run only when nothing else does.
+WALK = """
+import glob, os, subprocess, sys
+hogs = [subprocess.Popen(["taskset", "-c", str(cpu), "sh", "-c", "while :; do :; done"])
+        for cpu in os.sched_getaffinity(0) for _ in range(int(sys.argv[2]))]
+try:
+    os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
+    names = sum(len(directories) + len(files) for _, directories, files in os.walk(sys.argv[1]))
+finally:
+    for hog in hogs: hog.kill()
+idle = 0
+for stat in glob.glob(f"/proc/{os.getppid()}/task/*/stat"):
+    with open(stat) as file:
+        idle += int(file.read().rpartition(")")[2].split()[38]) == os.SCHED_IDLE
+print(names, idle)
+"""
+
 
 class ReadingTest(SlipwayTest):
     def setUp(self):
@@ -110,6 +128,29 @@ class Stored(ReadingTest):
         self.assert_succeeds(self.script(image, "cat f* >/dev/null & tar -cf - . | cat >/dev/null; wait",
                                          options=("--threads", 4)))
         self.assertLess(self.peak_kib(), MOST_KIB)
+
+
+class Turns(ReadingTest):
+    """One client is answered by a thread that runs where it does, after everything else that runs there."""
+
+    def setUp(self):
+        super().setUp()
+        # So many that a walk without help takes minutes.
+        self.tree, self.names = self.image([Dir(f"d{i}") for i in range(6000)]), 6000
+
+    def walk(self, hogs):
+        return self.assert_succeeds(self.serve(self.tree, "python3", "-B", "-c", WALK, self.path("mnt"), hogs,
+                                               timeout=60)).stdout.split()
+
+    def test_alone(self):
+        names, idle = self.walk(0)
+        self.assertGreaterEqual(int(names), self.names)
+        self.assertEqual(idle, "1")
+
+    def test_it_is_helped_where_others_keep_its_processor(self):
+        for hogs in 1, 3:
+            names, _ = self.walk(hogs)
+            self.assertGreaterEqual(int(names), self.names)
 
 
 class MountPoints(ReadingTest):

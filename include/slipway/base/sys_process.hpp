@@ -54,6 +54,9 @@ void null_standard_descriptors(int first, int last);
 
 /// Bind this thread to one processor. False where it may not run there.
 bool run_on_processor(int processor);
+/// Let this thread run only where nothing else wants to. For good: the way back needs a privilege.
+/// False where that is forbidden. Source: sched(7), SCHED_IDLE.
+bool run_only_when_idle();
 /// Let this thread run wherever its control group may.
 void run_on_all_processors();
 

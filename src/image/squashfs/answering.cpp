@@ -1,17 +1,10 @@
-// Receives requests and hands them to libfuse, on as many threads as there is work for.
+// Decides how many threads answer a device's requests.
 // Must not: know what a request asks.
-#define FUSE_USE_VERSION 35
 #include "answering.hpp"
 
-#include <fuse3/fuse_lowlevel.h>
-#include <linux/fuse.h>
-#include <poll.h>
-
-#include <cerrno>
-#include <cstdlib>
 #include <system_error>
 
-#include "follower.hpp"
+#include "requests.hpp"
 #include "slipway/base/sys_process.hpp"
 
 namespace slipway::image::squashfs {
@@ -19,45 +12,38 @@ namespace {
 
 constexpr unsigned kBusy = 4;    // requests in a row that found another behind them
 constexpr unsigned kCalm = 256;  // requests in a row that found none
-
-bool another_waits(fuse_session* session) {
-    pollfd device{fuse_session_fd(session), POLLIN, 0};
-    return ::poll(&device, 1, 0) > 0 && (device.revents & POLLIN) != 0;
-}
+constexpr unsigned kTurns = 16;  // requests in a row of one client
 
 }  // namespace
+
+void Answering::answer(Requests& requests) {
+    ++inside_;
+    requests.answer();
+    --inside_;
+}
 
 /// libfuse's own loop of threads cancels them, which C++ code does not survive well; when the
 /// device ends every reader of it gets ENODEV, so these need no cancelling.
 void Answering::answer_requests() {
     sys::run_on_all_processors();
     set_patience(this);
-    fuse_buf buffer = {};
-    Follower follower;
-    uint32_t client = 0;
+    Requests requests(session_);
     do {
-        const int got = fuse_session_receive_buf(session_, &buffer);
-        if (got == -EINTR || got == -EAGAIN) continue;
-        if (got <= 0) {
-            if (got < 0 && got != -ENODEV) failure_ = -got;
-            break;
-        }
-        client = static_cast<const fuse_in_header*>(buffer.mem)->pid;
-        ++inside_;
-        fuse_session_process_buf(session_, &buffer);
-        --inside_;
-    } while (!fuse_session_exited(session_) && adapt(follower, client));
+        if (companion_.lingers()) requests.wait();
+        if (!requests.take()) break;
+        answer(requests);
+    } while (adapt(requests));
     set_patience(nullptr);
-    std::free(buffer.mem);
+    if (requests.failure() != 0) failure_ = requests.failure();
     const std::lock_guard lock(mutex_);
     ended_ = true;
     wanted_.notify_all();
 }
 
-bool Answering::adapt(Follower& follower, uint32_t client) {
-    if (another_waits(session_)) {
+bool Answering::adapt(Requests& requests) {
+    const bool alone = has_many_turns(requests.client());
+    if (requests.another_waits() && !alone) {
         calm_ = 0;
-        follower.let_go();
         if (++busy_ < kBusy) return true;
         busy_ = 0;
         const std::lock_guard lock(mutex_);
@@ -65,11 +51,21 @@ bool Answering::adapt(Follower& follower, uint32_t client) {
         return !ended_;
     }
     busy_ = 0;
-    if (active_ == 1) follower.asked_by(client);
-    if (++calm_ < kCalm) return true;
+    if (alone && active_ == 1 && companion_.may_follow()) {
+        turns_ = 0;
+        return companion_.answer_for(
+            client_, requests, [&] { answer(requests); }, [this] { return active_ == 1; });
+    }
+    if (++calm_ < kCalm && !alone) return true;
     std::unique_lock lock(mutex_);
     // Another must be ready for the next request: who is at one now may wait for a disk for long.
     return active_ - inside_ < 2 || rest(lock);
+}
+
+/// True when one client has asked many times in a row.
+bool Answering::has_many_turns(uint32_t client) {
+    if (client != 0 && client_.exchange(client) != client) turns_ = 0;  // 0: the kernel itself
+    return ++turns_ >= kTurns;
 }
 
 void Answering::about_to_wait() {
@@ -103,6 +99,7 @@ bool Answering::rest(std::unique_lock<std::mutex>& lock) {
 }
 
 int Answering::run() {
+    turns_ = kTurns;  // who mounts it asks first, and is alone
     answer_requests();
     std::vector<std::thread> threads;
     {
@@ -110,7 +107,7 @@ int Answering::run() {
         threads.swap(threads_);
     }
     for (std::thread& thread : threads) thread.join();
-    return failure_;
+    return failure_ != 0 ? failure_.load() : companion_.failure();
 }
 
 }  // namespace slipway::image::squashfs

@@ -1,0 +1,41 @@
+// The requests of a FUSE device, one at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+struct fuse_buf;
+struct fuse_session;
+
+namespace slipway::image::squashfs {
+
+/// What one thread takes from the device and answers. Not to be shared by threads; several may take
+/// from one device.
+class Requests {
+ public:
+    explicit Requests(fuse_session* session);
+    ~Requests();
+    Requests(const Requests&) = delete;
+    Requests& operator=(const Requests&) = delete;
+
+    /// Wait for the next request and take it. False when the device has ended.
+    bool take();
+    /// An errno, where the device did not end because nothing is mounted any more; else 0.
+    int failure() const { return failure_; }
+    /// The thread that asks: its number here, 0 if it has none. Pre: take().
+    uint32_t client() const;
+    /// Pre: take().
+    void answer();
+    /// True when a request lies there now.
+    bool another_waits() const;
+    /// Wait until one does, or the device has ended. Who waits so is woken by every request, which
+    /// of those that wait in take() only the first is.
+    void wait() const;
+
+ private:
+    fuse_session* const session_;
+    const std::unique_ptr<fuse_buf> buffer_;
+    int failure_ = 0;
+};
+
+}  // namespace slipway::image::squashfs
