@@ -75,7 +75,7 @@ std::string try_fuse_device() {
 
 /// Become the server of a trial's image: it reads the device once that is mounted, says nothing,
 /// and dies with the trial.
-[[noreturn]] void serve(const UniqueFd& fuse, const UniqueFd& image, const UniqueFd& start) {
+[[noreturn]] void serve(const UniqueFd& fuse, UniqueFd image, const UniqueFd& start) {
     sys::set_parent_death_signal(SIGKILL);
     const int null = ::open("/dev/null", O_RDWR);
     for (int fd = 0; fd <= STDERR_FILENO; ++fd) ::dup2(null, fd);
@@ -83,12 +83,12 @@ std::string try_fuse_device() {
     if (::read(start.get(), &mounted, 1) != 1) ::_exit(0);
     image::SquashfsServerOptions options;
     options.fuse_fd = fuse.get();
-    options.image_fd = image.get();
-    options.subject = "the trial's image";
     options.show_uid = ::geteuid();
     options.show_gid = ::getegid();
     options.threads = 1;
     try {
+        options.image =
+            std::make_shared<image::SquashfsImage>(std::move(image), "the trial's image");
         image::serve_squashfs(options);
     } catch (const std::exception&) {  // the reader is told by the kernel
     }
@@ -98,7 +98,7 @@ std::string try_fuse_device() {
 /// Serve the image of `place` from a process outside of the mount namespace, as a run does. Leaves
 /// us in the namespaces, with the image mounted on `place`/image and read.
 void serve_small_image(const std::string& place) {
-    const UniqueFd image = sys::open(join_path(place, "small.sqfs"), O_RDONLY);
+    UniqueFd image = sys::open(join_path(place, "small.sqfs"), O_RDONLY);
     enter();
     UniqueFd fuse = sys::open("/dev/fuse", O_RDWR);
     auto [start_reader, start_writer] = sys::pipe();
@@ -106,7 +106,7 @@ void serve_small_image(const std::string& place) {
     if (server < 0) throw SysError("cannot start a server", "fork");
     if (server == 0) {
         start_writer.reset();
-        serve(fuse, image, start_reader);
+        serve(fuse, std::move(image), start_reader);
     }
     start_reader.reset();
     sys::unshare(CLONE_NEWNS);

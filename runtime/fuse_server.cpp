@@ -61,7 +61,7 @@ struct Service {
     const RunPlan& plan;
     struct File {
         size_t step;
-        UniqueFd image;
+        std::shared_ptr<const image::SquashfsImage> image;
     };
     std::vector<File> files;
     const std::vector<FuseServer::Device>& devices;
@@ -96,13 +96,9 @@ Digest seal_of(const MountStep& step) {
 
 image::SquashfsServerOptions server_options(const Service& service, size_t index) {
     const size_t number = service.files[index].step;
-    const MountStep& step = service.plan.mounts[number];
     image::SquashfsServerOptions options;
     options.fuse_fd = service.devices[index].fd.get();
-    options.image_fd = service.files[index].image.get();
-    options.image_offset_bytes = step.image_offset_bytes;
-    options.seal = seal_of(step);
-    options.subject = step.source;
+    options.image = service.files[index].image;
     options.show_uid = service.plan.uid_inside;
     options.show_gid = service.plan.gid_inside;
     options.threads = std::clamp(std::thread::hardware_concurrency(), 2u, kMaxThreads);
@@ -236,7 +232,7 @@ void keep_freed_blocks() {
 [[noreturn]] void serve(const Service& service, const UniqueFd& start) {
     std::vector<int> kept{start.get()};
     for (const auto& device : service.devices) kept.push_back(device.fd.get());
-    for (const auto& file : service.files) kept.push_back(file.image.get());
+    for (const auto& file : service.files) kept.push_back(file.image->fd());
     if (service.lock) kept.push_back(service.lock.get());
     if (service.plan.image_hold) kept.push_back(service.plan.image_hold->get());
     become_background("slipway-fuse", kept);
@@ -252,11 +248,14 @@ void keep_freed_blocks() {
     ::_exit(good ? 0 : kExitOwnFailure);
 }
 
-/// Open and check the file, and a device for it.
+/// Open and check the file, if it is not open yet, and a device for it.
 void open_file(const MountStep& step, size_t number, Service& service, FuseServer& server) {
     try {
-        UniqueFd image = sys::open(step.source, O_RDONLY);
-        image::check_squashfs(image.get(), step.source, step.image_offset_bytes, seal_of(step));
+        auto image = number == 0 ? service.plan.image_file : nullptr;
+        if (!image)
+            image = std::make_shared<image::SquashfsImage>(sys::open(step.source, O_RDONLY),
+                                                           step.source, step.image_offset_bytes,
+                                                           seal_of(step));
         server.devices.push_back({number, open_fuse(step.source)});
         service.files.push_back({number, std::move(image)});
     } catch (Error& error) {

@@ -59,9 +59,9 @@ image::RunnableImage find_image(const image::ImageRef& ref, const RunOptions& op
 /// The site wants the image verified, the user did not ask for it: its configuration was read as it
 /// lies in the file.
 image::RunnableImage reread_against(const Digest& seal, image::RunnableImage image) {
-    const UniqueFd fd = sys::open(image.path, O_RDONLY);
-    image.config = image::read_squashfs_config(fd.get(), image.path, image.offset_bytes, seal)
-                       .value_or(image::ImageConfig());
+    image.squashfs = std::make_shared<image::SquashfsImage>(sys::open(image.path, O_RDONLY),
+                                                            image.path, image.offset_bytes, seal);
+    image.config = image.squashfs->config().value_or(image::ImageConfig());
     image.seal = seal;
     return image;
 }
@@ -93,8 +93,8 @@ void find_packs(RunSpec& spec, const std::string& store) {
 /// What else is wrong with a pack is told where it is mounted.
 void look_at_packs(const RunSpec& spec) {
     for (const auto& pack : spec.mounts.data) try {
-            const UniqueFd file = sys::open(pack.source, O_RDONLY | O_NONBLOCK);
-            image::check_squashfs(file.get(), pack.source);
+            const image::SquashfsImage opened(sys::open(pack.source, O_RDONLY | O_NONBLOCK),
+                                              pack.source);
         } catch (const Error& error) {
             log::verbose("{}", error.message());
         }

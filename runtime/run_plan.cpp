@@ -58,6 +58,7 @@ RunPlan plan_on_host(const RunSpec& spec, const HostFacts& facts, const Runnable
     if (plan.mounts.empty() && (other || !plan.hostname.empty()))
         plan.mounts.push_back(host_root_step());
     plan_stage(spec.mounts, facts, image, plan);
+    if (plan.mounts.front().source == image.path) plan.image_file = image.squashfs;
     if (!plan.mounts.empty()) plan.namespaces = {"user", "mount"};
     if (!plan.hostname.empty()) plan.namespaces.emplace_back("uts");
     set_environment(plan, plan_host_environment(spec, facts.environment));
@@ -121,6 +122,7 @@ RunPlan plan_run(const RunSpec& spec, const HostFacts& facts, const RunnableImag
                        files.end());
     plan_working_directory(spec, image.config, plan);
     plan_stage(spec.mounts, facts, image, plan);
+    if (plan.mounts.front().source == image.path) plan.image_file = image.squashfs;
     plan.session_key = session_key(spec, facts, plan);
     plan.reasons.session = session_reason(spec, facts.launcher);
     return plan;

@@ -58,11 +58,12 @@ Json layer_list(const image::OciImage& image) {
 
 Json facts_of_squashfs(const image::ImageRef& ref) {
     const auto file = image::open_squashfs_file(ref);
+    const auto info = file.image->info();
     for (const auto& warning : file.warnings) log::warning("{}", warning);
-    Json facts{{"compressor", file.info.codec},
-               {"block_size_bytes", file.info.block_size_bytes},
-               {"inodes", file.info.inodes},
-               {"size_bytes", file.info.bytes_used}};
+    Json facts{{"compressor", info.codec},
+               {"block_size_bytes", info.block_size_bytes},
+               {"inodes", info.inodes},
+               {"size_bytes", info.bytes_used}};
     if (file.offset_bytes != 0) facts["offset_bytes"] = file.offset_bytes;
     if (file.config) facts["config"] = image::config_to_json(*file.config);
     return facts;

@@ -173,10 +173,10 @@ const ImageConfig& config_of(const Source& source) {
 
 ConvertReport to_sif(const Source& source, const Destination& destination, const Store& store,
                      const SquashfsOptions& options) {
-    const Merged merged(source, destination, store, options);
-    const SquashfsInfo info = check_squashfs(merged.file.get(), destination.path);
+    Merged merged(source, destination, store, options);
+    const SquashfsImage image(std::move(merged.file), destination.path);
     const uint64_t size_bytes =
-        write_sif(merged.file.get(), config_of(source), info.modified, destination.path);
+        write_sif(image.fd(), config_of(source), image.info().modified, destination.path);
     return {describe(destination.path, size_bytes), merged.report.warnings};
 }
 

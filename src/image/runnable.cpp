@@ -155,6 +155,7 @@ RunnableImage runnable_file(const ImageRef& ref, const TrustedKeys* trusted) {
     runnable.path = absolute_path(ref.path);
     runnable.offset_bytes = file.offset_bytes;
     runnable.seal = file.seal;
+    runnable.squashfs = std::move(file.image);
     runnable.config = std::move(file.config).value_or(ImageConfig());
     return runnable;
 }

@@ -78,11 +78,11 @@ int write_image(Words& words) {
 
 int check_image(Words& words) {
     const std::string path = words.take();
-    const UniqueFd fd = sys::open(path, O_RDONLY);
-    const SquashfsInfo info = check_squashfs(fd.get(), path);
+    const SquashfsImage image(sys::open(path, O_RDONLY), path);
+    const SquashfsInfo info = image.info();
     fmt::print("codec {} block {} inodes {} modified {}\n", info.codec, info.block_size_bytes,
                info.inodes, info.modified);
-    const auto config = read_squashfs_config(fd.get(), path);
+    const auto config = image.config();
     fmt::print("config {}\n", config ? config->env.at(0) : "none");
     return 0;
 }
@@ -148,7 +148,7 @@ int serve_image(Words& words) {
         else
             throw Error(ErrorKind::usage, "squashfs_probe: unknown option " + words.take());
     }
-    options.subject = words.take();
+    const std::string path = words.take();
     const std::string mountpoint = words.take();
     const std::vector<std::string> command(words.words.begin() + words.next, words.words.end());
     auto [ours, theirs] = sys::socketpair(SOCK_STREAM);
@@ -159,11 +159,10 @@ int serve_image(Words& words) {
     std::vector<UniqueFd> received;
     if (sys::receive_message(ours.get(), {&byte, 1}, received) == 0 || received.empty())
         return wait_forked(child).shell_code();
-    const UniqueFd image = sys::open(options.subject, O_RDONLY);
     options.fuse_fd = received[0].get();
-    options.image_fd = image.get();
     int failure = 0;
     try {
+        options.image = std::make_shared<SquashfsImage>(sys::open(path, O_RDONLY), path);
         failure = serve_squashfs(options);
     } catch (...) {
         received.clear();  // whoever waits in the mount gets ENOTCONN

@@ -41,9 +41,8 @@ SquashfsReport write_squashfs(const OciImage& image, const std::string& output, 
 
 /// A squashfs that can be read: a file, or the root partition of a SIF.
 struct SquashfsFile {
-    UniqueFd fd;
-    uint64_t offset_bytes = 0;  ///< where in the file the squashfs begins
-    SquashfsInfo info;
+    std::shared_ptr<const SquashfsImage> image;
+    uint64_t offset_bytes = 0;          ///< where in the file the squashfs begins
     std::optional<ImageConfig> config;  ///< of a SIF without one of ours: from /.singularity.d
     std::string architecture;           ///< as a SIF says it, in OCI's words; else ""
     std::vector<std::string> warnings;  ///< what the file holds and will not be seen
@@ -61,7 +60,9 @@ struct RunnableImage {
     std::string path;           ///< absolute
     uint64_t offset_bytes = 0;  ///< of a squashfs inside a SIF file
     Digest seal;                ///< that was verified: all reading is checked against it
-    ImageConfig config;         ///< empty when the image has none
+    /// A squashfs file that was opened to read its configuration; may be null.
+    std::shared_ptr<const SquashfsImage> squashfs;
+    ImageConfig config;    ///< empty when the image has none
     std::string identity;  ///< device and inode; of a file also size and mtime: changes with it
     /// Of a file that the store keeps: while it is open, nobody deletes the file.
     std::shared_ptr<const UniqueFd> hold;

@@ -79,28 +79,43 @@ struct SquashfsInfo {
     uint64_t bytes_used = 0;
     int64_t modified = 0;
 };
-/// In all four `offset_bytes` is where in the file the squashfs begins: 0, or a SIF's partition;
-/// where a `seal` is given, everything is checked against it before it is used (signature.hpp).
-/// Throws: Error(invalid_image) with the reason: no squashfs, truncated, damaged.
-SquashfsInfo check_squashfs(int fd, const std::string& subject, uint64_t offset_bytes = 0,
-                            const Digest& seal = {});
-/// The config document inside, or std::nullopt for a squashfs without one.
-std::optional<ImageConfig> read_squashfs_config(int fd, const std::string& subject,
-                                                uint64_t offset_bytes = 0, const Digest& seal = {});
-/// A whole small file from inside (links not followed); std::nullopt if it is not there.
-std::optional<std::string> read_squashfs_file(int fd, const std::string& path,
-                                              const std::string& subject, uint64_t offset_bytes = 0,
-                                              const Digest& seal = {});
+
+namespace squashfs {
+class ImageReader;
+}
+
+/// A squashfs in an open file, checked. What was read of it once serves all who share it: it may be
+/// used from any thread, and in a forked process.
+class SquashfsImage {
+ public:
+    /// `offset_bytes` is where in the file the squashfs begins: 0, or a SIF's partition; where a
+    /// `seal` is given, everything is checked against it before it is used (signature.hpp).
+    /// Throws: Error(invalid_image) with the reason: no squashfs, truncated, damaged.
+    SquashfsImage(UniqueFd fd, const std::string& subject, uint64_t offset_bytes = 0,
+                  const Digest& seal = {});
+    ~SquashfsImage();
+
+    int fd() const { return fd_.get(); }
+    SquashfsInfo info() const;
+    /// The config document inside, or std::nullopt for a squashfs without one.
+    std::optional<ImageConfig> config() const;
+    /// A whole small file from inside (links not followed); std::nullopt if it is not there.
+    std::optional<std::string> read_file(const std::string& path) const;
+    /// For this room.
+    const squashfs::ImageReader& reader() const { return *reader_; }
+
+ private:
+    UniqueFd fd_;
+    std::unique_ptr<const squashfs::ImageReader> reader_;
+};
+
 /// Walk a squashfs as a stream of entries (for conversion back).
 std::unique_ptr<EntrySource> open_squashfs(UniqueFd fd, const std::string& subject,
                                            uint64_t offset_bytes = 0);
 
 struct SquashfsServerOptions {
-    int fuse_fd = -1;   ///< an open /dev/fuse that is or will be mounted; owned by the caller
-    int image_fd = -1;  ///< the squashfs file
-    uint64_t image_offset_bytes = 0;  ///< where in it the squashfs begins
-    Digest seal;  ///< check every block against it before it is used; empty: trust the file
-    std::string subject;
+    int fuse_fd = -1;  ///< an open /dev/fuse that is or will be mounted; owned by the caller
+    std::shared_ptr<const SquashfsImage> image;
     /// Show every file as this user's (overlay over FUSE needs mapped owners): an id of the user
     /// namespace in which /dev/fuse is mounted, so 0 where the caller is mapped to root.
     std::optional<uint32_t> show_uid;
@@ -120,8 +135,8 @@ struct SquashfsServerOptions {
 /// The mount options that go with the server:
 /// "fd=N,rootmode=40000,user_id=U,group_id=G,default_permissions,allow_other".
 std::string fuse_mount_options(int fuse_fd, uint32_t uid, uint32_t gid);
-/// A server of one squashfs file; reads ahead from its construction on. The options' descriptors
-/// stay the caller's and must outlive it.
+/// A server of one squashfs file; reads ahead from its construction on. The options' descriptor
+/// stays the caller's and must outlive it.
 class SquashfsServer {
  public:
     /// Throws: Error(invalid_image).

@@ -119,6 +119,9 @@ struct RunPlan {
     std::string image_identity;           ///< the image file or directory, in its state
     /// Keeps the store from deleting the image.
     std::shared_ptr<const UniqueFd> image_hold;
+    /// The squashfs file of the first mount, where it is open already: what was decided about is
+    /// what is served.
+    std::shared_ptr<const image::SquashfsImage> image_file;
     uint64_t linger_ms = 0;                ///< how long the session outlives its last member
     std::vector<StageStep> stages;         ///< before the mounts
     std::vector<MountStep> mounts;         ///< in order; the first gives the root

@@ -50,17 +50,19 @@ Descriptor add(Documents& documents, const std::string& text, const char* media_
     return descriptor;
 }
 
-const char* type_of(const ImageRef& file, int fd) {
-    const bool pack = file.kind == RefKind::squashfs &&
-                      read_squashfs_file(fd, kPackDescriptionPath, file.path).has_value();
+bool describes_pack(const SquashfsImage& image) {
+    return image.read_file(kPackDescriptionPath).has_value();
+}
+
+const char* type_of(const ImageRef& file, const SquashfsImage& image) {
+    const bool pack = file.kind == RefKind::squashfs && describes_pack(image);
     return pack ? kDatasetArtifactType : kImageArtifactType;
 }
 
 }  // namespace
 
 bool is_data_pack(const std::string& file) {
-    const UniqueFd fd = sys::open(file, O_RDONLY);
-    return read_squashfs_file(fd.get(), kPackDescriptionPath, file).has_value();
+    return describes_pack(SquashfsImage(sys::open(file, O_RDONLY), file));
 }
 
 Artifact make_artifact(const ImageRef& file) {
@@ -70,21 +72,22 @@ Artifact make_artifact(const ImageRef& file) {
                                 slipway::quoted(file.text), to_string(file.kind)))
             .note("requested by: --artifact")
             .hint(fmt::format("make one file of it: slipway convert {} FILE.sqfs", file.text));
-    const SquashfsFile image = open_squashfs_file(file);
+    const SquashfsFile opened = open_squashfs_file(file);
+    const SquashfsImage& image = *opened.image;
     Descriptor layer;
     layer.media_type = file.kind == RefKind::sif ? kSifLayerType : kSquashfsType;
-    layer.digest = sha256_file(image.fd.get(), file.path);
-    layer.size_bytes = static_cast<uint64_t>(sys::fstat(image.fd.get(), file.path).st_size);
+    layer.digest = sha256_file(image.fd(), file.path);
+    layer.size_bytes = static_cast<uint64_t>(sys::fstat(image.fd(), file.path).st_size);
     auto documents = std::make_shared<FileAndDocuments>(absolute_path(file.path), layer.digest);
     const Descriptor config = add(*documents, "{}", kEmptyType);
     Json layer_json = to_json(layer);
     layer_json["annotations"] = {{kTitleAnnotation, std::string(base_name(file.path))}};
     Json manifest{{"schemaVersion", 2},
                   {"mediaType", kManifestType},
-                  {"artifactType", type_of(file, image.fd.get())},
+                  {"artifactType", type_of(file, image)},
                   {"config", to_json(config)},
                   {"layers", Json::array({layer_json})}};
-    if (Json notes = annotations_of(image.config); !notes.empty())
+    if (Json notes = annotations_of(opened.config); !notes.empty())
         manifest["annotations"] = std::move(notes);
     const Descriptor top = add(*documents, to_text(manifest), kManifestType);
     return read_artifact(std::move(documents), {top, std::move(manifest)},

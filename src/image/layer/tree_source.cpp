@@ -66,17 +66,17 @@ OciImage as_one_layer(const TreeImage& tree, std::optional<int64_t> source_date_
 
 SquashfsFile open_squashfs_file(const ImageRef& ref, const TrustedKeys* trusted) {
     SquashfsFile file;
-    file.fd = sys::open(ref.path, O_RDONLY);
+    UniqueFd fd = sys::open(ref.path, O_RDONLY);
     if (ref.kind != RefKind::sif) {
-        if (trusted != nullptr) file.seal = verify_seal(file.fd.get(), ref.path, *trusted).digest;
-        file.info = check_squashfs(file.fd.get(), ref.path, 0, file.seal);
-        file.config = read_squashfs_config(file.fd.get(), ref.path, 0, file.seal);
+        if (trusted != nullptr) file.seal = verify_seal(fd.get(), ref.path, *trusted).digest;
+        file.image = std::make_shared<SquashfsImage>(std::move(fd), ref.path, 0, file.seal);
+        file.config = file.image->config();
         return file;
     }
-    const SifRoot root = find_sif_root(file.fd.get(), ref.path);
+    const SifRoot root = find_sif_root(fd.get(), ref.path);
     file.offset_bytes = root.offset_bytes;
-    file.info = check_squashfs(file.fd.get(), ref.path, root.offset_bytes);
-    if (file.info.bytes_used > root.size_bytes) {
+    file.image = std::make_shared<SquashfsImage>(std::move(fd), ref.path, root.offset_bytes);
+    if (file.image->info().bytes_used > root.size_bytes) {
         throw Error(ErrorKind::invalid_image,
                     fmt::format("the SIF file {} is damaged: its root file system is larger than "
                                 "its partition",
@@ -85,7 +85,7 @@ SquashfsFile open_squashfs_file(const ImageRef& ref, const TrustedKeys* trusted)
     }
     file.architecture = root.architecture;
     file.warnings = root.warnings;
-    file.config = read_sif_config(file.fd.get(), root, ref.path, file.warnings);
+    file.config = read_sif_config(*file.image, root, ref.path, file.warnings);
     return file;
 }
 
@@ -106,11 +106,8 @@ TreeImage open_tree_image(const ImageRef& ref) {
     SquashfsFile file = open_squashfs_file(ref);
     for (const std::string& warning : file.warnings) log::warning("{}", warning);
     image.config = file.config.value_or(ImageConfig());
-    image.open = [path, offset = file.offset_bytes] {
-        const UniqueFd fd = sys::open(path, O_RDONLY);
-        const auto read = [&](const std::string& name) {
-            return read_squashfs_file(fd.get(), name, path, offset);
-        };
+    image.open = [path, opened = file.image, offset = file.offset_bytes] {
+        const auto read = [&](const std::string& name) { return opened->read_file(name); };
         return without_added_files(open_squashfs(sys::open(path, O_RDONLY), path, offset),
                                    read(kConfigPathInImage).value_or(""), read);
     };

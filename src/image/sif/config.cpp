@@ -127,16 +127,13 @@ std::vector<std::string> plain_exports(const std::string& script, size_t& left_o
     return found;
 }
 
-ImageConfig read_sif_config(int fd, const SifRoot& root, const std::string& subject,
-                            std::vector<std::string>& warnings) {
-    const auto read = [&](const std::string& path) {
-        return read_squashfs_file(fd, path, subject, root.offset_bytes);
-    };
-    if (auto own = read_squashfs_config(fd, subject, root.offset_bytes)) return std::move(*own);
+ImageConfig read_sif_config(const SquashfsImage& image, const SifRoot& root,
+                            const std::string& subject, std::vector<std::string>& warnings) {
+    if (auto own = image.config()) return std::move(*own);
     ImageConfig config;
     if (!root.architecture.empty()) config.architecture = root.architecture;
     for (const char* path : kEnvironmentFiles) {
-        const auto script = read(path);
+        const auto script = image.read_file(path);
         if (!script) continue;
         size_t left_out = 0;
         for (const std::string& setting : plain_exports(*script, left_out)) {
@@ -150,9 +147,9 @@ ImageConfig read_sif_config(int fd, const SifRoot& root, const std::string& subj
                 left_out == 1 ? "one line of it" : fmt::format("{} lines of it", left_out)));
         }
     }
-    if (const auto script = read(kRunscript); script && !script->empty())
+    if (const auto script = image.read_file(kRunscript); script && !script->empty())
         config.cmd = {kRunscript};  // a COMMAND takes its place, as "apptainer exec" has it
-    if (const auto labels = read(".singularity.d/labels.json"))
+    if (const auto labels = image.read_file(".singularity.d/labels.json"))
         read_labels(*labels, fmt::format("labels.json in {}", subject), config);
     return config;
 }

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "slipway/image/config.hpp"
+#include "slipway/image/squashfs.hpp"
 
 namespace slipway::image {
 
@@ -36,8 +36,8 @@ std::string sif_architecture_code(const std::string& architecture);
 /// What Apptainer keeps in /.singularity.d, as a configuration: variables that its environment
 /// files export with a plain value, the runscript as CMD, labels. What is shell code is not
 /// run; `warnings` names it.
-ImageConfig read_sif_config(int fd, const SifRoot& root, const std::string& subject,
-                            std::vector<std::string>& warnings);
+ImageConfig read_sif_config(const SquashfsImage& image, const SifRoot& root,
+                            const std::string& subject, std::vector<std::string>& warnings);
 
 /// The variables that a shell file exports at its top level with a plain value: export K=V,
 /// export K="V", export K='V', export K="${K:-"V"}". Every other statement is counted in

@@ -1,4 +1,4 @@
-// Questions about a squashfs file: is it whole, what is inside at a path, what is its config.
+// An open squashfs file: is it whole, what is inside at a path, what is its config.
 // Must not: write anything.
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -13,18 +13,25 @@ namespace slipway::image {
 namespace {
 
 using squashfs::ImageReader;
-using squashfs::InodeInfo;
 
 constexpr size_t kSmallFile = 16u << 20;
+constexpr size_t kCacheBytes = 48u << 20;  // of data blocks
 
 }  // namespace
 
-SquashfsInfo check_squashfs(int fd, const std::string& subject, uint64_t offset_bytes,
-                            const Digest& seal) {
-    const ImageReader reader(squashfs::open_image(fd, offset_bytes, subject, seal), subject, 0);
-    const InodeInfo root = reader.root();
-    if (!S_ISDIR(root.mode)) throw squashfs::damaged(subject, "its root is no directory");
-    const squashfs::Superblock& super = reader.super();
+SquashfsImage::SquashfsImage(UniqueFd fd, const std::string& subject, uint64_t offset_bytes,
+                             const Digest& seal)
+    : fd_(std::move(fd)),
+      reader_(std::make_unique<const ImageReader>(
+          squashfs::open_image(fd_.get(), offset_bytes, subject, seal), subject, kCacheBytes)) {
+    if (!S_ISDIR(reader_->root().mode))
+        throw squashfs::damaged(subject, "its root is no directory");
+}
+
+SquashfsImage::~SquashfsImage() = default;
+
+SquashfsInfo SquashfsImage::info() const {
+    const squashfs::Superblock& super = reader_->super();
     SquashfsInfo info;
     info.codec = squashfs::codec_name(super.codec);
     info.block_size_bytes = super.block_size;
@@ -34,20 +41,16 @@ SquashfsInfo check_squashfs(int fd, const std::string& subject, uint64_t offset_
     return info;
 }
 
-std::optional<std::string> read_squashfs_file(int fd, const std::string& path,
-                                              const std::string& subject, uint64_t offset_bytes,
-                                              const Digest& seal) {
-    const ImageReader reader(squashfs::open_image(fd, offset_bytes, subject, seal), subject);
-    const auto inode = reader.find(path);
+std::optional<std::string> SquashfsImage::read_file(const std::string& path) const {
+    const auto inode = reader_->find(path);
     if (!inode || !S_ISREG(inode->mode)) return std::nullopt;
-    return reader.read_whole(*inode, kSmallFile);
+    return reader_->read_whole(*inode, kSmallFile);
 }
 
-std::optional<ImageConfig> read_squashfs_config(int fd, const std::string& subject,
-                                                uint64_t offset_bytes, const Digest& seal) {
-    const auto text = read_squashfs_file(fd, kConfigPathInImage, subject, offset_bytes, seal);
+std::optional<ImageConfig> SquashfsImage::config() const {
+    const auto text = read_file(kConfigPathInImage);
     if (!text) return std::nullopt;
-    const std::string where = fmt::format("{} in {}", kConfigPathInImage, subject);
+    const std::string where = fmt::format("{} in {}", kConfigPathInImage, reader_->subject());
     return config_from_json(parse_json(*text, where), where);
 }
 

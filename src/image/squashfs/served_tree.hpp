@@ -24,7 +24,6 @@
 namespace slipway::image::squashfs {
 
 inline constexpr double kForever = 86400.0 * 3650;  // seconds: the tree never changes
-inline constexpr size_t kCacheBytes = 48u << 20;
 inline constexpr size_t kMostCursors = 256;
 inline constexpr int kMostWarnings = 3;
 
@@ -32,12 +31,7 @@ inline constexpr int kMostWarnings = 3;
 class Server {
  public:
     explicit Server(const SquashfsServerOptions& options)
-        : options_(options),
-          reader_(open_image(options.image_fd, options.image_offset_bytes, options.subject,
-                             options.seal),
-                  options.subject, kCacheBytes) {
-        if (!S_ISDIR(reader_.root().mode))
-            throw damaged(options.subject, "its root is no directory");
+        : options_(options), reader_(options.image->reader()) {
         for (const auto& point : options.mount_points) show_mount_point(point);
     }
 
@@ -166,7 +160,7 @@ class Server {
     }
 
     const SquashfsServerOptions& options_;
-    ImageReader reader_;
+    const ImageReader& reader_;
     std::vector<Shown> shown_;
     std::mutex cursors_mutex_;
     std::map<std::pair<uint64_t, uint64_t>, DirectoryCursor> cursors_;

@@ -89,13 +89,12 @@ SignatureReport judge(const Seal& seal, const std::string& subject, const Truste
 
 SignatureReport sign_squashfs(const std::string& path, const SigningKey& key) {
     const std::string target = real_path(path);
-    const UniqueFd from = sys::open(target, O_RDONLY);
-    const struct stat status = sys::fstat(from.get(), target);
-    check_squashfs(from.get(), path);
-    const auto old = read_seal(from.get(), path);
-    const uint64_t content = seal_offset(from.get(), path);
+    const SquashfsImage from(sys::open(target, O_RDONLY), path);
+    const struct stat status = sys::fstat(from.fd(), target);
+    const auto old = read_seal(from.fd(), path);
+    const uint64_t content = seal_offset(from.fd(), path);
     squashfs::OutputFile file(target);
-    copy_bytes(from.get(), 0, file.fd(), 0,
+    copy_bytes(from.fd(), 0, file.fd(), 0,
                std::min<uint64_t>(content, static_cast<uint64_t>(status.st_size)), path);
     sys::ftruncate(file.fd(), static_cast<off_t>(content), path);
     const HashTree tree = make_hash_tree(file.fd(), path, content);

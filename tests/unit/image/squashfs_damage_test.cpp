@@ -43,7 +43,7 @@ UniqueFd file_of(const std::string& bytes) {
 /// Read everything; true if it could be read. Anything but Error escapes and fails the test.
 bool readable(const std::string& bytes) {
     try {
-        check_squashfs(file_of(bytes).get(), "image");
+        SquashfsImage(file_of(bytes), "image");
         const auto source = open_squashfs(file_of(bytes), "image");
         Entry entry;
         std::string buffer(1 << 16, '\0');
@@ -54,7 +54,7 @@ bool readable(const std::string& bytes) {
             while (const size_t n = source->read(buffer.data(), buffer.size()))
                 if ((total += n) > (8u << 20)) break;
         }
-        read_squashfs_file(file_of(bytes).get(), "d/f7", "image");
+        SquashfsImage(file_of(bytes), "image").read_file("d/f7");
         return true;
     } catch (const Error& error) {
         CHECK_FALSE(error.message().empty());
@@ -64,7 +64,7 @@ bool readable(const std::string& bytes) {
 
 std::string message_of(const std::string& bytes) {
     try {
-        check_squashfs(file_of(bytes).get(), "image");
+        SquashfsImage(file_of(bytes), "image");
         return "";
     } catch (const Error& error) {
         return error.render();

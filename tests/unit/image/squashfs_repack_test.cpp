@@ -69,9 +69,9 @@ struct Place {
 };
 
 void check_contents(const std::string& path) {
-    const UniqueFd fd = sys::open(path, O_RDONLY);
+    const SquashfsImage image(sys::open(path, O_RDONLY), path);
     for (int i = 0; i < kFiles; ++i) {
-        const auto text = read_squashfs_file(fd.get(), name_of(i), path);
+        const auto text = image.read_file(name_of(i));
         REQUIRE(text.has_value() == (i % 4 == 0));
         if (text) REQUIRE(*text == text_of(i, i >= kFiles * 9 / 10));
     }
@@ -147,8 +147,8 @@ TEST_CASE("squashfs: blocks that are stored as they are stay so when they are re
         write_squashfs(std::vector<LayerOpener>{opener(layer), opener(top)}, {}, out, options());
     CHECK(report.repacked_blocks == kFiles / 4);
     CHECK(report.saved_bytes == kFiles * kFileBytes * 3 / 4);
-    const UniqueFd fd = sys::open(out, O_RDONLY);
-    CHECK(read_squashfs_file(fd.get(), name_of(8), out) == text_of(8, 0));
+    const SquashfsImage image(sys::open(out, O_RDONLY), out);
+    CHECK(image.read_file(name_of(8)) == text_of(8, 0));
 }
 
 TEST_CASE("squashfs: half alive is worth keeping, less is not") {

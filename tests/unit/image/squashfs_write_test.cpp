@@ -125,13 +125,13 @@ TEST_CASE("squashfs: what is written is read back") {
     std::sort(expected.begin(), expected.end());
     CHECK(found == expected);
 
-    const UniqueFd fd = sys::open(out, O_RDONLY);
-    CHECK(check_squashfs(fd.get(), out).inodes == report.inodes);
-    CHECK(read_squashfs_config(fd.get(), out)->env == config.env);
-    CHECK(read_squashfs_file(fd.get(), "/exact", out) == noise(8192, 2));
-    CHECK(read_squashfs_file(fd.get(), "d/f699", out) == noise(699 * 7 % 5000, 699));
-    CHECK_FALSE(read_squashfs_file(fd.get(), "d/f700", out));
-    CHECK_FALSE(read_squashfs_file(fd.get(), "d/link/x", out));
+    const SquashfsImage image(sys::open(out, O_RDONLY), out);
+    CHECK(image.info().inodes == report.inodes);
+    CHECK(image.config()->env == config.env);
+    CHECK(image.read_file("/exact") == noise(8192, 2));
+    CHECK(image.read_file("d/f699") == noise(699 * 7 % 5000, 699));
+    CHECK_FALSE(image.read_file("d/f700"));
+    CHECK_FALSE(image.read_file("d/link/x"));
     CHECK(place.files() == 1);
 }
 
@@ -256,8 +256,7 @@ TEST_CASE("squashfs: times are bounded by the source date epoch") {
     before.entry.mtime = -5;
     const std::vector<LayerOpener> layers{opener({file("new", "x"), old, before})};
     auto report = write_squashfs(layers, {}, out, small_blocks());
-    UniqueFd fd = sys::open(out, O_RDONLY);
-    CHECK(check_squashfs(fd.get(), out).modified == 1700000000);
+    CHECK(SquashfsImage(sys::open(out, O_RDONLY), out).info().modified == 1700000000);
     REQUIRE(report.warnings.size() == 1);
     CHECK_THAT(report.warnings[0], ContainsSubstring("1970"));
     SquashfsOptions options = small_blocks();
@@ -315,8 +314,8 @@ TEST_CASE("squashfs: a large directory and many hard links") {
     for (int i = 0; i < 3000; ++i) members.push_back(dir(fmt::format("s/d{}", i)));
     write_squashfs(std::vector<LayerOpener>{opener(members)}, {}, out, small_blocks());
     CHECK(contents(out).size() == 1 + 40001 + 1 + 3000);
-    const UniqueFd fd = sys::open(out, O_RDONLY);
+    const SquashfsImage image(sys::open(out, O_RDONLY), out);
     for (const char* name : {"f", "l0", "l7", "l39999", "l20000"})
-        CHECK(read_squashfs_file(fd.get(), name, out) == "x");
-    CHECK_FALSE(read_squashfs_file(fd.get(), "l40000", out));
+        CHECK(image.read_file(name) == "x");
+    CHECK_FALSE(image.read_file("l40000"));
 }
