@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -148,10 +149,12 @@ bool run_only_when_idle() {
     return ::sched_setscheduler(0, SCHED_IDLE, &none) == 0;
 }
 
-void run_on_all_processors() {
+void run_on_all_processors() { let_run_on_all_processors(::pthread_self()); }
+
+void let_run_on_all_processors(pthread_t thread) {
     cpu_set_t all;
     std::fill_n(reinterpret_cast<unsigned char*>(&all), sizeof all, 0xff);
-    ::sched_setaffinity(0, sizeof all, &all);
+    ::pthread_setaffinity_np(thread, sizeof all, &all);
 }
 
 bool tcp_port_answers(uint16_t port) {

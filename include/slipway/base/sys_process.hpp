@@ -1,6 +1,8 @@
 // System calls of supervision: signals as data, children of every kind, descriptors given up.
 #pragma once
 
+#include <pthread.h>
+
 #include <csignal>
 #include <cstdint>
 #include <optional>
@@ -54,11 +56,13 @@ void null_standard_descriptors(int first, int last);
 
 /// Bind this thread to one processor. False where it may not run there.
 bool run_on_processor(int processor);
-/// Let this thread run only where nothing else wants to. For good: the way back needs a privilege.
-/// False where that is forbidden. Source: sched(7), SCHED_IDLE.
+/// Let this thread run only where nothing else wants to, and all that it will create. For good: the
+/// way back needs a privilege. False where that is forbidden. Source: sched(7), SCHED_IDLE.
 bool run_only_when_idle();
 /// Let this thread run wherever its control group may.
 void run_on_all_processors();
+/// The same for another thread of ours.
+void let_run_on_all_processors(pthread_t thread);
 
 /// True when something on this host listens on the TCP port, over IPv4 or IPv6.
 bool tcp_port_answers(uint16_t port);

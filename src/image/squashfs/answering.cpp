@@ -22,17 +22,23 @@ void Answering::answer(Requests& requests) {
     --inside_;
 }
 
+bool Answering::take(Requests& requests) {
+    if (!companion_.lingers()) return requests.take();
+    const std::lock_guard lock(taking_);
+    requests.wait();
+    return requests.take();
+}
+
 /// libfuse's own loop of threads cancels them, which C++ code does not survive well; when the
 /// device ends every reader of it gets ENODEV, so these need no cancelling.
 void Answering::answer_requests() {
     sys::run_on_all_processors();
     set_patience(this);
     Requests requests(session_);
-    do {
-        if (companion_.lingers()) requests.wait();
-        if (!requests.take()) break;
+    while (take(requests)) {
         answer(requests);
-    } while (adapt(requests));
+        if (!adapt(requests)) break;
+    }
     set_patience(nullptr);
     if (requests.failure() != 0) failure_ = requests.failure();
     const std::lock_guard lock(mutex_);
@@ -41,7 +47,7 @@ void Answering::answer_requests() {
 }
 
 bool Answering::adapt(Requests& requests) {
-    const bool alone = has_many_turns(requests.client());
+    const bool alone = has_many_turns(requests);
     if (requests.another_waits() && !alone) {
         calm_ = 0;
         if (++busy_ < kBusy) return true;
@@ -51,10 +57,11 @@ bool Answering::adapt(Requests& requests) {
         return !ended_;
     }
     busy_ = 0;
-    if (alone && active_ == 1 && companion_.may_follow()) {
+    if (alone && most_ > 1 && active_ == 1 && companion_.may_follow()) {
         turns_ = 0;
-        return companion_.answer_for(
+        companion_.answer_for(
             client_, requests, [&] { answer(requests); }, [this] { return active_ == 1; });
+        return true;
     }
     if (++calm_ < kCalm && !alone) return true;
     std::unique_lock lock(mutex_);
@@ -63,9 +70,11 @@ bool Answering::adapt(Requests& requests) {
 }
 
 /// True when one client has asked many times in a row.
-bool Answering::has_many_turns(uint32_t client) {
-    if (client != 0 && client_.exchange(client) != client) turns_ = 0;  // 0: the kernel itself
-    return ++turns_ >= kTurns;
+bool Answering::has_many_turns(const Requests& requests) {
+    if (!requests.is_asked()) return turns_ >= kTurns;
+    const uint32_t client = requests.client();
+    if (client == 0 || client_.exchange(client) != client) turns_ = 0;
+    return ++turns_ >= kTurns && client != 0;
 }
 
 void Answering::about_to_wait() {
@@ -99,7 +108,7 @@ bool Answering::rest(std::unique_lock<std::mutex>& lock) {
 }
 
 int Answering::run() {
-    turns_ = kTurns;  // who mounts it asks first, and is alone
+    turns_ = kTurns;  // INIT comes first; then who mounts it asks, and is alone
     answer_requests();
     std::vector<std::thread> threads;
     {

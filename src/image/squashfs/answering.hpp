@@ -33,11 +33,12 @@ class Answering final : private Patience {
 
  private:
     void answer_requests();
+    bool take(Requests& requests);
     void answer(Requests& requests);
     void about_to_wait() override;
     /// Look at who asks, and what waits. True: go on; false at the end.
     bool adapt(Requests& requests);
-    bool has_many_turns(uint32_t client);
+    bool has_many_turns(const Requests& requests);
     void add_thread();
     bool rest(std::unique_lock<std::mutex>& lock);
 
@@ -54,6 +55,7 @@ class Answering final : private Patience {
     unsigned resting_ = 0;             ///< threads that could
     unsigned called_ = 0;              ///< resting ones that have been called
     bool ended_ = false;
+    std::mutex taking_;  ///< while the companion lingers
     std::vector<std::thread> threads_;
     Companion companion_;
 };

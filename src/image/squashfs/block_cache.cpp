@@ -2,16 +2,24 @@
 // Must not: hold its lock while a block is read or decompressed.
 #include "block_cache.hpp"
 
+#include "patience.hpp"
+
 namespace slipway::image::squashfs {
 
 BlockPtr BlockCache::get(uint64_t position, const std::function<BlockPtr()>& load) {
     std::unique_lock lock(mutex_);
-    while (true) {
+    for (bool told = false;; told = true) {
         const auto found = entries_.find(position);
         if (found == entries_.end()) break;
         if (found->second.block) {
             order_.splice(order_.begin(), order_, found->second.used);
             return found->second.block;
+        }
+        if (!told) {  // who loads it may wait for a disk
+            lock.unlock();
+            may_wait();
+            lock.lock();
+            continue;
         }
         loaded_.wait(lock);  // gone again if its loader failed: then we try ourselves
     }

@@ -15,24 +15,24 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kGuardEvery{4};
-constexpr unsigned kMostLate = 2;  // times in a row that the guard had to answer
 constexpr milliseconds kFirstPause{100}, kLongestPause{60'000};
 constexpr uint64_t kWorked = 1000;  // requests answered since the last failure: it was a chance
-constexpr unsigned kLookFirst = 4,
-                   kLookLast = 64;  // requests that came from elsewhere, as it seems
-constexpr unsigned kMostMoves = 8;  // in a row: this kernel wakes it elsewhere
+// Requests that came from elsewhere, as it seems, until that is looked after.
+constexpr unsigned kLookFirst = 4, kLookLast = 64;
+constexpr unsigned kMostLooks = 8;  // in a row that found it moved, or not at all
 // A client that is not the one before counts as much as so many requests of the same one.
 constexpr unsigned kStranger = 16, kMostStrangers = 64;
 
 /// Where a client runs.
 class Place {
  public:
-    /// True when it was elsewhere. What cannot be found out, or may not be, changes nothing.
-    bool go_to(uint32_t client) {
-        const auto facts = read_process(static_cast<int>(client));
-        if (!facts || facts->processor == processor_) return false;
+    enum class Found { same, elsewhere, nowhere };
+    Found go_to(uint32_t client) {
+        const auto facts = client != 0 ? read_process(static_cast<int>(client)) : std::nullopt;
+        if (!facts || facts->processor < 0) return Found::nowhere;
+        if (facts->processor == processor_) return Found::same;
         if (sys::run_on_processor(facts->processor)) processor_ = facts->processor;
-        return true;
+        return Found::elsewhere;
     }
 
  private:
@@ -46,12 +46,16 @@ Companion::~Companion() {
         const std::lock_guard lock(mutex_);
         stop_ = true;
         following_ = false;
+        let_go();
     }
     changed_.notify_all();
     if (thread_.joinable()) thread_.join();
 }
 
-bool Companion::may_follow() const { return Clock::now() >= not_before_; }
+bool Companion::may_follow() {
+    const std::lock_guard lock(mutex_);
+    return Clock::now() >= not_before_;
+}
 
 void Companion::stop_following() {
     const std::lock_guard lock(mutex_);
@@ -66,44 +70,55 @@ void Companion::fail() {
     failed_at_ = answered;
     not_before_ = Clock::now() + pause_;
     following_ = false;
+    let_go();
     changed_.notify_all();
 }
 
-bool Companion::answer_for(uint32_t client, Requests& requests, const std::function<void()>& answer,
+/// What it has begun it shall end wherever there is room.
+void Companion::let_go() {
+    if (thread_.joinable()) sys::let_run_on_all_processors(thread_.native_handle());
+}
+
+void Companion::about_to_wait() {
+    const std::lock_guard lock(mutex_);
+    waits_for_disk_ = true;
+    changed_.notify_all();
+}
+
+void Companion::answer_for(uint32_t client, Requests& requests, const std::function<void()>& answer,
                            const std::function<bool()>& alone) {
     {
         const std::lock_guard lock(mutex_);
-        if (!parked_) return true;  // it has not come back yet
+        if (!parked_) return;  // it has not come back yet
         client_ = client;
         following_ = true;
         parked_ = false;
+        if (!thread_.joinable()) try {
+                thread_ = std::thread([this] { work(); });
+            } catch (const std::system_error&) {  // the user's limit
+                following_ = false;
+                parked_ = true;
+                not_before_ = Clock::now() + kLongestPause;
+                return;
+            }
     }
     changed_.notify_all();
-    if (!thread_.joinable()) try {
-            thread_ = std::thread([this] { work(); });
-        } catch (const std::system_error&) {  // the user's limit
-            parked_ = true;
-            fail();
-            return true;
-        }
-    for (unsigned late = 0; following_ && alone();) {
-        requests.wait();
+    while (following_ && alone()) {
+        // Nothing is to be guarded as long as nothing is asked.
+        if (!requests.wait(at_work_ ? static_cast<int>(kGuardEvery.count()) : -1)) break;
         const uint64_t before = answered_;
         {
             std::unique_lock lock(mutex_);
-            if (changed_.wait_for(lock, kGuardEvery, [this] { return !following_; })) break;
+            changed_.wait_for(lock, kGuardEvery, [this] { return !following_ || waits_for_disk_; });
         }
-        if (answered_ != before) {
-            late = 0;
-            continue;
-        }
-        if (!requests.another_waits()) continue;
+        if (!following_ || answered_ != before) continue;
+        const bool something_waits = requests.another_waits();
+        if (!waits_for_disk_ && (at_work_ || something_waits)) fail();
+        if (!something_waits) continue;
         if (!requests.take()) break;
         answer();
-        if (!waits_for_disk_ && ++late >= kMostLate) fail();
     }
     stop_following();
-    return !ended_;
 }
 
 bool Companion::wait_for_client(uint32_t& client) {
@@ -131,26 +146,34 @@ void Companion::work() {
     changed_.notify_all();
 }
 
+bool Companion::take_and_answer(Requests& requests) {
+    if (!requests.take()) {
+        failure_ = requests.failure();
+        return false;
+    }
+    at_work_ = true;
+    requests.answer();
+    waits_for_disk_ = false;
+    at_work_ = false;
+    ++answered_;
+    return following_;
+}
+
 void Companion::answer_in_turns(uint32_t client, Requests& requests) {
     Place place;
-    place.go_to(client);
-    unsigned far = 0, look_after = kLookFirst, moves = 0, strangers = 0;
-    while (following_) {
-        if (!requests.take()) {
-            failure_ = requests.failure();
-            ended_ = true;
-            return stop_following();
-        }
-        requests.answer();
-        ++answered_;
-        waits_for_disk_ = false;
-        if (const uint32_t asks = requests.client(); asks != client && asks != 0) {
-            strangers += client == 0 ? 0 : kStranger;
-            client = asks;
-            far = look_after = kLookFirst;
-            if (strangers > kMostStrangers) return stop_following();
-        } else if (strangers > 0) {
-            --strangers;
+    if (client != 0) place.go_to(client);
+    unsigned far = 0, look_after = kLookFirst, looks = 0, strangers = 0;
+    while (take_and_answer(requests)) {
+        if (requests.is_asked()) {
+            const uint32_t asks = requests.client();
+            if (asks == client) {
+                strangers -= strangers > 0 ? 1 : 0;
+            } else {
+                strangers += client != 0 ? kStranger : 0;
+                client = asks;
+                far = look_after = kLookFirst;
+            }
+            if (client == 0 || strangers > kMostStrangers) return stop_following();
         }
         // Who was woken here asks again before we see that there is nothing to do.
         if (far < look_after && requests.another_waits()) {
@@ -159,13 +182,15 @@ void Companion::answer_in_turns(uint32_t client, Requests& requests) {
         }
         if (++far < look_after) continue;
         far = 0;
-        if (!place.go_to(client)) {
+        if (place.go_to(client) == Place::Found::same) {
             look_after = std::min(look_after * 2, kLookLast);
-            moves = 0;
-        } else if (look_after = kLookFirst; ++moves >= kMostMoves) {
-            return fail();
+            looks = 0;
+        } else {
+            look_after = kLookFirst;
+            if (++looks >= kMostLooks) return fail();
         }
     }
+    stop_following();
 }
 
 }  // namespace slipway::image::squashfs

@@ -25,21 +25,23 @@ class Requests;
 /// client stays, and goes on where it was answered.
 ///
 /// The price: whatever else runs there goes before this thread. So whoever lets it answer guards
-/// meanwhile, and answers himself what has lain there for a few milliseconds.
+/// meanwhile. When the companion has not got on for a few milliseconds, it may run on any processor
+/// again, and whoever guards answers himself. While it waits for a disk, he does so at once.
 class Companion final : private Patience {
  public:
     explicit Companion(fuse_session* session) : session_(session) {}
     ~Companion();
 
     /// Whether it is worth a try: not soon after one that failed.
-    bool may_follow() const;
+    bool may_follow();
     /// Let the companion answer, beginning with what this thread asks, until several ask or it does
-    /// not get on. The caller guards with `requests` meanwhile, as long as he is `alone`: no other
-    /// thread answers; what he takes he answers with `answer`. Returns false at the device's end.
-    bool answer_for(uint32_t client, Requests& requests, const std::function<void()>& answer,
+    /// not get on. `client` 0: who asks next. The caller guards with `requests` meanwhile, as long
+    /// as he is `alone`: no other thread answers; what he takes he answers with `answer`.
+    void answer_for(uint32_t client, Requests& requests, const std::function<void()>& answer,
                     const std::function<bool()>& alone);
-    /// True while it may still wait for a request, and be the only one whom that wakes: who takes
-    /// one must look for it with Requests::wait() first.
+    /// True while it may still wait for a request, and be the only one whom that wakes. Who takes
+    /// one then must look for it with Requests::wait() first, one thread at a time: if anybody is
+    /// faster, it is the companion, which takes no other.
     bool lingers() const { return !parked_; }
     /// As Requests::failure().
     int failure() const { return failure_; }
@@ -47,12 +49,14 @@ class Companion final : private Patience {
  private:
     using Clock = std::chrono::steady_clock;
 
-    void about_to_wait() override { waits_for_disk_ = true; }
+    void about_to_wait() override;
     void work();
     bool wait_for_client(uint32_t& client);
+    bool take_and_answer(Requests& requests);
     void answer_in_turns(uint32_t client, Requests& requests);
     void stop_following();
     void fail();
+    void let_go();
 
     fuse_session* const session_;
     std::mutex mutex_;
@@ -62,7 +66,7 @@ class Companion final : private Patience {
     Clock::time_point not_before_{};
     std::chrono::milliseconds pause_{50};  ///< after the last failure
     uint64_t failed_at_ = 0;               ///< answered before it
-    std::atomic<bool> following_{false}, parked_{true}, waits_for_disk_{false}, ended_{false};
+    std::atomic<bool> following_{false}, parked_{true}, waits_for_disk_{false}, at_work_{false};
     std::atomic<uint64_t> answered_{0};
     std::atomic<int> failure_{0};
     std::thread thread_;

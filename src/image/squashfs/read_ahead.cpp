@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <system_error>
 
-#include "slipway/base/sys_process.hpp"
-
 namespace slipway::image::squashfs {
 namespace {
 
@@ -139,18 +137,23 @@ void ReadAhead::submit(Job job) {
     const std::lock_guard lock(mutex_);
     if (stop_ || jobs_.size() >= kMostJobs || most_threads_ == 0) return;
     jobs_.push_back(std::move(job));
-    if (jobs_.size() > idle_ && threads_.size() < most_threads_) {
-        try {
-            threads_.emplace_back([this] { work(); });
-        } catch (const std::system_error&) {  // the user's limit: fewer, or nothing read ahead
-        }
-        return;
-    }
     work_.notify_one();
 }
 
+void ReadAhead::start() {
+    const std::lock_guard lock(mutex_);
+    add_thread();
+}
+
+void ReadAhead::add_thread() {
+    if (stop_ || threads_.size() >= most_threads_) return;
+    try {
+        threads_.emplace_back([this] { work(); });
+    } catch (const std::system_error&) {  // the user's limit: fewer, or nothing read ahead
+    }
+}
+
 void ReadAhead::work() {
-    sys::run_on_all_processors();  // the thread that began this one may follow its client
     while (true) {
         Job job;
         {
@@ -161,6 +164,7 @@ void ReadAhead::work() {
             if (stop_) return;
             job = std::move(jobs_.front());
             jobs_.pop_front();
+            if (idle_ == 0) add_thread();  // for the next job
         }
         try {
             if (job.tails.empty())

@@ -31,6 +31,9 @@ class ReadAhead {
     ~ReadAhead() { stop(); }
     ReadAhead(const ReadAhead&) = delete;
 
+    /// Before the first request. Its thread creates the others, so that none is a child of a thread
+    /// that answers and may be bound to a processor.
+    void start();
     /// Store nothing more. Pre: whatever is being stored can come to its end: the device has ended.
     void stop();
     /// This file will be read from its beginning to its end, as soon as the kernel knows it.
@@ -60,6 +63,7 @@ class ReadAhead {
 
     uint64_t parts(const InodeInfo& file) const;
     void submit(Job job);
+    void add_thread();
     void work();
     void store_blocks(const Job& job);
     void store_part(uint64_t node, const InodeInfo& file, uint64_t part);

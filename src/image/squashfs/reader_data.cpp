@@ -237,7 +237,11 @@ std::vector<ImageReader::BlockPlace> ImageReader::locate(const InodeInfo& file, 
             if (!entry) entry = std::make_shared<FileMap>();
             map = entry;
         }
-        const std::lock_guard lock(map->mutex);
+        std::unique_lock lock(map->mutex, std::try_to_lock);
+        if (!lock) {
+            may_wait();
+            lock.lock();
+        }
         auto& places = map->places;
         if (places.empty()) places.push_back(at);
         while (places.size() <= first / kMapStep) {

@@ -27,6 +27,19 @@ bool Requests::take() {
     return false;
 }
 
+bool Requests::is_asked() const {
+    switch (static_cast<const fuse_in_header*>(buffer_->mem)->opcode) {
+        case FUSE_INIT:
+        case FUSE_DESTROY:
+        case FUSE_FORGET:
+        case FUSE_BATCH_FORGET:
+        case FUSE_INTERRUPT:
+            return false;
+        default:
+            return true;
+    }
+}
+
 uint32_t Requests::client() const { return static_cast<const fuse_in_header*>(buffer_->mem)->pid; }
 
 void Requests::answer() { fuse_session_process_buf(session_, buffer_.get()); }
@@ -36,9 +49,10 @@ bool Requests::another_waits() const {
     return ::poll(&device, 1, 0) > 0 && (device.revents & POLLIN) != 0;
 }
 
-void Requests::wait() const {
+bool Requests::wait(int milliseconds) const {
     pollfd device{fuse_session_fd(session_), POLLIN, 0};
-    while (::poll(&device, 1, -1) < 0 && errno == EINTR) continue;
+    while (::poll(&device, 1, milliseconds) < 0 && errno == EINTR) continue;
+    return (device.revents & (POLLERR | POLLHUP | POLLNVAL)) == 0;
 }
 
 }  // namespace slipway::image::squashfs

@@ -22,15 +22,17 @@ class Requests {
     bool take();
     /// An errno, where the device did not end because nothing is mounted any more; else 0.
     int failure() const { return failure_; }
-    /// The thread that asks: its number here, 0 if it has none. Pre: take().
+    /// False when the kernel itself says something (INIT, FORGET, INTERRUPT). Pre: take().
+    bool is_asked() const;
+    /// The thread that asks; 0 if it has no number here. Pre: is_asked().
     uint32_t client() const;
     /// Pre: take().
     void answer();
     /// True when a request lies there now.
     bool another_waits() const;
-    /// Wait until one does, or the device has ended. Who waits so is woken by every request, which
-    /// of those that wait in take() only the first is.
-    void wait() const;
+    /// Wait until one does, or `milliseconds` are over (-1: never). False when the device has
+    /// ended. Who waits so is woken by every request; of those who wait in take() only one is.
+    bool wait(int milliseconds = -1) const;
 
  private:
     fuse_session* const session_;

@@ -341,6 +341,7 @@ SquashfsServer::Impl::Impl(SquashfsServerOptions options)
 }
 
 int SquashfsServer::Impl::serve() {
+    serving_.ahead.start();
     const int failure = squashfs::Answering(session_.get(), std::max(1u, options_.threads)).run();
     stop_ = true;
     return failure;
