@@ -58,7 +58,6 @@ RunPlan plan_on_host(const RunSpec& spec, const HostFacts& facts, const Runnable
     if (plan.mounts.empty() && (other || !plan.hostname.empty()))
         plan.mounts.push_back(host_root_step());
     plan_stage(spec.mounts, facts, image, plan);
-    if (plan.mounts.front().source == image.path) plan.image_file = image.squashfs;
     if (!plan.mounts.empty()) plan.namespaces = {"user", "mount"};
     if (!plan.hostname.empty()) plan.namespaces.emplace_back("uts");
     set_environment(plan, plan_host_environment(spec, facts.environment));
