@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 #include <malloc.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/file.h>
 #include <sys/inotify.h>
 #include <sys/socket.h>
@@ -26,6 +27,7 @@
 #include "slipway/base/error.hpp"
 #include "slipway/base/fault.hpp"
 #include "slipway/base/sys.hpp"
+#include "slipway/base/sys_process.hpp"
 #include "slipway/image/squashfs.hpp"
 #include "start_files.hpp"
 #include "tidy.hpp"
@@ -66,6 +68,7 @@ struct Service {
     std::vector<File> files;
     const std::vector<FuseServer::Device>& devices;
     UniqueFd lock;  ///< of the kept directory
+    int makers_processor = -1;
 };
 
 bool is_served(const MountStep& step) {
@@ -237,6 +240,7 @@ void keep_freed_blocks() {
     if (service.plan.image_hold) kept.push_back(service.plan.image_hold->get());
     become_background("slipway-fuse", kept);
     keep_freed_blocks();
+    sys::keep_off_processor(::pthread_self(), service.makers_processor);  // it is at work there
     bool good = false;
     try {
         send_pidfd(start);
@@ -289,6 +293,7 @@ FuseServer start_fuse_server(const RunPlan& plan) {
     for (size_t i = 0; i < plan.mounts.size(); ++i)
         if (is_served(plan.mounts[i])) open_file(plan.mounts[i], i, service, server);
     if (!kept_directory(plan).empty()) service.lock = lock_kept(plan);
+    service.makers_processor = ::sched_getcpu();
     auto [start_reader, start_writer] = sys::socketpair(SOCK_SEQPACKET);
     server.forked.emplace("the image's server",
                           [&, &start = start_reader] { serve(service, start); });

@@ -149,12 +149,13 @@ bool run_only_when_idle() {
     return ::sched_setscheduler(0, SCHED_IDLE, &none) == 0;
 }
 
-void run_on_all_processors() { let_run_on_all_processors(::pthread_self()); }
+void run_on_all_processors() { keep_off_processor(::pthread_self(), -1); }
 
-void let_run_on_all_processors(pthread_t thread) {
-    cpu_set_t all;
-    std::fill_n(reinterpret_cast<unsigned char*>(&all), sizeof all, 0xff);
-    ::pthread_setaffinity_np(thread, sizeof all, &all);
+void keep_off_processor(pthread_t thread, int processor) {
+    cpu_set_t others;
+    std::fill_n(reinterpret_cast<unsigned char*>(&others), sizeof others, 0xff);
+    if (processor >= 0 && processor < CPU_SETSIZE) CPU_CLR(processor, &others);
+    ::pthread_setaffinity_np(thread, sizeof others, &others);
 }
 
 bool tcp_port_answers(uint16_t port) {

@@ -26,8 +26,9 @@ class Requests;
 /// whatever lies in memory is answered meanwhile.
 class Answering final : private Patience {
  public:
-    Answering(fuse_session* session, unsigned most)
-        : session_(session), most_(most), companion_(session) {}
+    /// `taken`: see Companion.
+    Answering(fuse_session* session, unsigned most, std::function<void(int)> taken)
+        : session_(session), most_(most), companion_(session, std::move(taken)) {}
     /// Returns when the file system is gone: 0, or the errno of the device's failure.
     int run();
 

@@ -27,15 +27,23 @@ constexpr unsigned kStranger = 16, kMostStrangers = 64;
 class Place {
  public:
     enum class Found { same, elsewhere, nowhere };
+    explicit Place(const std::function<void(int)>& taken) : taken_(taken) {}
+    ~Place() {
+        if (processor_ >= 0) taken_(-1);
+    }
+    Place(const Place&) = delete;
+    Place& operator=(const Place&) = delete;
+
     Found go_to(uint32_t client) {
         const auto facts = client != 0 ? read_process(static_cast<int>(client)) : std::nullopt;
         if (!facts || facts->processor < 0) return Found::nowhere;
         if (facts->processor == processor_) return Found::same;
-        if (sys::run_on_processor(facts->processor)) processor_ = facts->processor;
+        if (sys::run_on_processor(facts->processor)) taken_(processor_ = facts->processor);
         return Found::elsewhere;
     }
 
  private:
+    const std::function<void(int)>& taken_;
     int processor_ = -1;
 };
 
@@ -76,7 +84,7 @@ void Companion::fail() {
 
 /// What it has begun it shall end wherever there is room.
 void Companion::let_go() {
-    if (thread_.joinable()) sys::let_run_on_all_processors(thread_.native_handle());
+    if (thread_.joinable()) sys::keep_off_processor(thread_.native_handle(), -1);
 }
 
 void Companion::about_to_wait() {
@@ -160,7 +168,7 @@ bool Companion::take_and_answer(Requests& requests) {
 }
 
 void Companion::answer_in_turns(uint32_t client, Requests& requests) {
-    Place place;
+    Place place(taken_);
     if (client != 0) place.go_to(client);
     unsigned far = 0, look_after = kLookFirst, looks = 0, strangers = 0;
     while (take_and_answer(requests)) {

@@ -29,7 +29,9 @@ class Requests;
 /// again, and whoever guards answers himself. While it waits for a disk, he does so at once.
 class Companion final : private Patience {
  public:
-    explicit Companion(fuse_session* session) : session_(session) {}
+    /// `taken` is told which processor the companion uses, -1 for none: what wakes on it delays it.
+    Companion(fuse_session* session, std::function<void(int)> taken)
+        : session_(session), taken_(std::move(taken)) {}
     ~Companion();
 
     /// Whether it is worth a try: not soon after one that failed.
@@ -59,6 +61,7 @@ class Companion final : private Patience {
     void let_go();
 
     fuse_session* const session_;
+    const std::function<void(int)> taken_;
     std::mutex mutex_;
     std::condition_variable changed_;
     bool stop_ = false;

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <system_error>
 
+#include "slipway/base/sys_process.hpp"
+
 namespace slipway::image::squashfs {
 namespace {
 
@@ -143,6 +145,11 @@ void ReadAhead::submit(Job job) {
 void ReadAhead::start() {
     const std::lock_guard lock(mutex_);
     add_thread();
+}
+
+void ReadAhead::keep_off(int processor) {
+    const std::lock_guard lock(mutex_);
+    for (std::thread& thread : threads_) sys::keep_off_processor(thread.native_handle(), processor);
 }
 
 void ReadAhead::add_thread() {

@@ -34,6 +34,8 @@ class ReadAhead {
     /// Before the first request. Its thread creates the others, so that none is a child of a thread
     /// that answers and may be bound to a processor.
     void start();
+    /// Leave this processor to others; -1: none.
+    void keep_off(int processor);
     /// Store nothing more. Pre: whatever is being stored can come to its end: the device has ended.
     void stop();
     /// This file will be read from its beginning to its end, as soon as the kernel knows it.

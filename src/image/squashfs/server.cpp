@@ -342,7 +342,10 @@ SquashfsServer::Impl::Impl(SquashfsServerOptions options)
 
 int SquashfsServer::Impl::serve() {
     serving_.ahead.start();
-    const int failure = squashfs::Answering(session_.get(), std::max(1u, options_.threads)).run();
+    const int failure =
+        squashfs::Answering(session_.get(), std::max(1u, options_.threads), [this](int processor) {
+            serving_.ahead.keep_off(processor);
+        }).run();
     stop_ = true;
     return failure;
 }
