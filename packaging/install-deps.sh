@@ -28,7 +28,7 @@ dnf_run=(mmdebstrap debian-keyring ca-certificates openmpi mpich libcurl isa-l s
 dnf_test=(bindfs catch-devel python3 squashfs-tools umoci mmdebstrap attr procps-ng util-linux git-core busybox
     docker-distribution skopeo httpd-tools openssl munge slurm slurm-slurmctld slurm-slurmd charliecloud patchelf
     man-db groff-base mandoc apparmor-parser rpm-build sqlite-libs zip)
-dnf_bench=(bubblewrap charliecloud squashfuse umoci squashfs-tools zstd python3 mmdebstrap patchelf util-linux)
+dnf_bench=(bubblewrap charliecloud charliecloud-builder squashfuse umoci squashfs-tools zstd python3 mmdebstrap patchelf util-linux)
 
 die() {
     printf 'install-deps: error: %s\n' "$*" >&2

@@ -19,6 +19,8 @@ struct BindSpec {
     bool recursive = true;
     bool no_exec = false, no_suid = false, no_devices = false;
     std::string named;  ///< of a data pack: a file, stored name or docker://REF, as typed
+    /// Of a pack in the store: while it is open, nobody deletes the pack.
+    std::shared_ptr<const UniqueFd> hold = {};
 };
 
 struct MountSpec {

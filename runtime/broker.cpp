@@ -186,9 +186,10 @@ int Broker::patience_ms() const {
 }  // namespace
 
 DetachedFork start_broker(BrokerStart& start) {
-    return DetachedFork("the session's broker", [&start] {
+    return DetachedFork("the session's broker", [&start](int creators_processor) {
         become_background("slipway-session",
-                          {start.socket.get(), start.maker.get(), start.creator.get()});
+                          {start.socket.get(), start.maker.get(), start.creator.get()},
+                          creators_processor);
         try {
             fault::point("broker.started");
             Broker(std::move(start)).run();

@@ -36,7 +36,8 @@ int fork_and_end(void* body) {
 
 }  // namespace
 
-DetachedFork::DetachedFork(const char* what, const std::function<void()>& body) {
+DetachedFork::DetachedFork(const char* what, const Body& body) {
+    std::function<void()> told = [&body, processor = ::sched_getcpu()] { body(processor); };
     void* stack = ::mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
     if (stack == MAP_FAILED)
@@ -45,7 +46,7 @@ DetachedFork::DetachedFork(const char* what, const std::function<void()>& body) 
     // As vfork(2), but its end sends no signal: one that is blocked now would wait for the user's
     // command.
     middle_ = ::clone(fork_and_end, static_cast<char*>(stack) + kStackBytes, CLONE_VM | CLONE_VFORK,
-                      const_cast<std::function<void()>*>(&body));
+                      &told);
     const int error = errno;
     ::munmap(stack, kStackBytes);
     errno = error;
@@ -67,7 +68,7 @@ DetachedFork::~DetachedFork() {
     while (::waitpid(middle_, nullptr, __WALL) < 0 && errno == EINTR) continue;
 }
 
-void become_background(const char* name, const std::vector<int>& kept) {
+void become_background(const char* name, const std::vector<int>& kept, int creators_processor) {
     ::setsid();
     ::prctl(PR_SET_NAME, name);
     for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2})
@@ -87,7 +88,8 @@ void become_background(const char* name, const std::vector<int>& kept) {
         next = std::max(next, number + 1);
     }
     ::close_range(next, ~0U, 0);
-    sys::run_on_all_processors();  // the launcher bound the rank, not us
+    // The launcher bound the rank, not us.
+    sys::keep_off_processor(::pthread_self(), creators_processor);
     rlimit limit{};
     if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
         limit.rlim_cur = limit.rlim_max;

@@ -13,9 +13,12 @@ namespace slipway::runtime {
 /// reaped when there is nothing better to do.
 class DetachedFork {
  public:
-    /// Run `body` in a new process; it must not return. Pre: single-threaded.
-    /// Throws: Error(host_forbids) when the one in between cannot be started; `what` is it for.
-    DetachedFork(const char* what, const std::function<void()>& body);
+    /// What the new process does; it must not return. It is told on which processor its creator
+    /// runs.
+    using Body = std::function<void(int creators_processor)>;
+    /// Pre: single-threaded. Throws: Error(host_forbids) when the one in between cannot be started;
+    /// `what` is it for.
+    DetachedFork(const char* what, const Body& body);
     DetachedFork(DetachedFork&& other) noexcept;
     DetachedFork& operator=(DetachedFork&& other) noexcept;
     ~DetachedFork();
@@ -25,7 +28,8 @@ class DetachedFork {
 };
 
 /// Turn this process into one without ties to who started it: own session, stdio on /dev/null,
-/// all processors, graceful signals ignored, no descriptor but `kept`; `name` is what ps shows.
-void become_background(const char* name, const std::vector<int>& kept);
+/// all processors but the one where its creator is at work, graceful signals ignored, no descriptor
+/// but `kept`; `name` is what ps shows.
+void become_background(const char* name, const std::vector<int>& kept, int creators_processor);
 
 }  // namespace slipway::runtime

@@ -6,7 +6,6 @@
 #include <fmt/core.h>
 #include <malloc.h>
 #include <poll.h>
-#include <sched.h>
 #include <sys/file.h>
 #include <sys/inotify.h>
 #include <sys/socket.h>
@@ -27,7 +26,6 @@
 #include "slipway/base/error.hpp"
 #include "slipway/base/fault.hpp"
 #include "slipway/base/sys.hpp"
-#include "slipway/base/sys_process.hpp"
 #include "slipway/image/squashfs.hpp"
 #include "start_files.hpp"
 #include "tidy.hpp"
@@ -68,7 +66,6 @@ struct Service {
     std::vector<File> files;
     const std::vector<FuseServer::Device>& devices;
     UniqueFd lock;  ///< of the kept directory
-    int makers_processor = -1;
 };
 
 bool is_served(const MountStep& step) {
@@ -232,15 +229,14 @@ void keep_freed_blocks() {
     ::mallopt(M_TRIM_THRESHOLD, kMostKeptBytes);
 }
 
-[[noreturn]] void serve(const Service& service, const UniqueFd& start) {
+[[noreturn]] void serve(const Service& service, const UniqueFd& start, int creators_processor) {
     std::vector<int> kept{start.get()};
     for (const auto& device : service.devices) kept.push_back(device.fd.get());
     for (const auto& file : service.files) kept.push_back(file.image->fd());
     if (service.lock) kept.push_back(service.lock.get());
-    if (service.plan.image_hold) kept.push_back(service.plan.image_hold->get());
-    become_background("slipway-fuse", kept);
+    for (const auto& hold : service.plan.holds) kept.push_back(hold->get());
+    become_background("slipway-fuse", kept, creators_processor);
     keep_freed_blocks();
-    sys::keep_off_processor(::pthread_self(), service.makers_processor);  // it is at work there
     bool good = false;
     try {
         send_pidfd(start);
@@ -293,10 +289,10 @@ FuseServer start_fuse_server(const RunPlan& plan) {
     for (size_t i = 0; i < plan.mounts.size(); ++i)
         if (is_served(plan.mounts[i])) open_file(plan.mounts[i], i, service, server);
     if (!kept_directory(plan).empty()) service.lock = lock_kept(plan);
-    service.makers_processor = ::sched_getcpu();
     auto [start_reader, start_writer] = sys::socketpair(SOCK_SEQPACKET);
-    server.forked.emplace("the image's server",
-                          [&, &start = start_reader] { serve(service, start); });
+    server.forked.emplace("the image's server", [&, &start = start_reader](int creators_processor) {
+        serve(service, start, creators_processor);
+    });
     server.start = std::move(start_writer);
     return server;
 }

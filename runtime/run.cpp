@@ -78,7 +78,9 @@ void find_packs(RunSpec& spec, const std::string& store) {
     for (auto& pack : spec.mounts.data) {
         if (is_file(pack)) continue;
         try {
-            pack.source = image::find_pack(pack.named, store);
+            auto stored = image::find_pack(pack.named, store);
+            pack.source = std::move(stored.path);
+            pack.hold = std::move(stored.hold);
         } catch (Error& error) {
             if (!pack.optional || error.kind() != ErrorKind::not_found) {
                 error.note("requested by: " + pack.origin);

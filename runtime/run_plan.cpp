@@ -100,7 +100,9 @@ RunPlan plan_run(const RunSpec& spec, const HostFacts& facts, const RunnableImag
     plan.hostname = spec.identity.hostname;
     plan.session_name = spec.session_name;
     plan.image_identity = image.identity;
-    plan.image_hold = image.hold;
+    if (image.hold) plan.holds.push_back(image.hold);
+    for (const auto& pack : spec.mounts.data)
+        if (pack.hold) plan.holds.push_back(pack.hold);
     plan.linger_ms = spec.linger_ms;
     plan.timeout_ms = spec.timeout_ms;
     plan.detach_on_kill = spec.detach_on_kill;

@@ -154,7 +154,10 @@ void run_on_all_processors() { keep_off_processor(::pthread_self(), -1); }
 void keep_off_processor(pthread_t thread, int processor) {
     cpu_set_t others;
     std::fill_n(reinterpret_cast<unsigned char*>(&others), sizeof others, 0xff);
-    if (processor >= 0 && processor < CPU_SETSIZE) CPU_CLR(processor, &others);
+    if (processor >= CPU_SETSIZE) return;
+    if (processor >= 0) CPU_CLR(processor, &others);
+    if (::pthread_setaffinity_np(thread, sizeof others, &others) == 0 || processor < 0) return;
+    CPU_SET(processor, &others);
     ::pthread_setaffinity_np(thread, sizeof others, &others);
 }
 

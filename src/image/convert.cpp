@@ -312,7 +312,8 @@ ConvertReport write(Source& source, const Destination& destination, const Store&
 }
 
 OciImage of_platform(OciImage image, const ImageRef& ref) {
-    if (!ref.platform.empty()) require_platform(image, ref.platform, slipway::quoted(ref.text));
+    if (!ref.platform.empty())
+        require_platform(image.config, ref.platform, slipway::quoted(ref.text));
     return image;
 }
 

@@ -140,6 +140,14 @@ class Peers:
                            env={**os.environ, **self.apptainer_env})
         return file
 
+    def charliecloud_squashfs(self):
+        """Return the image as Charliecloud's own converter writes it."""
+        file = os.path.join(self.work, "root-charliecloud.sqfs")
+        if not os.path.exists(file):
+            subprocess.run([bench.need("ch-convert"), "-i", "dir", "-o", "squash", self.root, file], check=True,
+                           capture_output=True)
+        return file
+
     def mounted(self, mount, command):
         """A file system that `mount` mounts on a directory, as the root of a command, in namespaces of its own."""
         place = os.path.join(self.work, "mounted")

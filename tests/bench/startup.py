@@ -54,8 +54,11 @@ def single_starts(peers, session):
         "ch-run (sid)": peers.ch_run_new(squashfs, TRUE),
         "apptainer (sid)": peers.apptainer(squashfs, TRUE),
         "apptainer (sid), SIF": peers.apptainer(peers.sif(), TRUE),
+        "ch-run (host), Charliecloud's file": peers.ch_run_old(peers.charliecloud_squashfs(), TRUE),
+        "ch-run (sid), Charliecloud's file": peers.ch_run_new(peers.charliecloud_squashfs(), TRUE),
         OURS: peers.slipway(squashfs, TRUE),
         "slipway, SIF": peers.slipway(peers.sif(), TRUE),
+        "slipway, Charliecloud's file": peers.slipway(peers.charliecloud_squashfs(), TRUE),
         OURS_NONE: peers.slipway(squashfs, TRUE, "--session=none"),
         OURS_ENTERING: peers.slipway(squashfs, TRUE, f"--session={session}"),
     }

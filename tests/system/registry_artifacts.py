@@ -455,15 +455,24 @@ class Images(ArtifactTest):
         name = f"{self.registry.host}/lab/root:v1"
         self.push("--artifact", self.make_image(), name)
         self.pull(name)
-        process = subprocess.Popen([program(), "run", name, "--", "sh", "-c", "echo up; read x; cat /etc/image"], env=self.env,
-                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.check_removal_while(name, [name], "cat /etc/image", "small root\n")
+
+    def test_a_pack_is_removed_while_it_is_used(self):
+        name, image = f"{self.registry.host}/data/digits:v1", self.make_image()
+        self.push(self.make_pack(), name)
+        self.pull(name)
+        self.check_removal_while(name, ["--data", f"{name}:/data", image], "cat /data/more/two", "second file")
+
+    def check_removal_while(self, name, arguments, script, output):
+        process = subprocess.Popen([program(), "run", *arguments, "--", "sh", "-c", "echo up; read x; " + script],
+                                   env=self.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.assertEqual(process.stdout.readline(), "up\n")
         try:
             self.assert_succeeds(self.slipway("rmi", name))
             self.assertEqual(len(self.blobs()), 1)  # the file that is served stays: over NFS it would be gone
         finally:
             out, _ = process.communicate("\n")
-        self.assertEqual((process.returncode, out), (0, "small root\n"))
+        self.assertEqual((process.returncode, out), (0, output))
         for _ in range(100):  # its server ends on its own
             self.assert_succeeds(self.slipway("gc"))
             if not self.blobs():

@@ -203,6 +203,10 @@ class Choice(PlatformTest):
         for text in ("linux/arm/v8", "linux/arm/v7", "linux/arm"):
             self.pull("--platform", text, image)
         self.assert_fails(self.slipway("convert", "--platform", "linux/arm/v6", image, "out"), *refused)
+        # Through a file that is one tree the variant is kept.
+        self.assert_succeeds(self.slipway("convert", "--platform", "linux/arm/v7", image, "one.sqfs"))
+        config = self.assert_succeeds(self.slipway("inspect", "--json", self.path("one.sqfs"))).json()["config"]
+        self.assertEqual((config["architecture"], config["variant"]), ("arm", "v7"))
 
     def test_the_only_image_of_an_index(self):
         """It is taken for no platform but its own."""

@@ -61,8 +61,8 @@ bool run_on_processor(int processor);
 bool run_only_when_idle();
 /// Let this thread run wherever its control group may.
 void run_on_all_processors();
-/// Let a thread run wherever its control group may, except on this one (-1: no exception). Nothing
-/// changes where no other is left.
+/// Let a thread run wherever its control group may, except on this one (-1: no exception); on this
+/// one too where no other is left.
 void keep_off_processor(pthread_t thread, int processor);
 
 /// True when something on this host listens on the TCP port, over IPv4 or IPv6.

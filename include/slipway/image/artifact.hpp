@@ -67,9 +67,14 @@ Content open_content(const ImageRef& ref, const Store& store,
 /// Error(unsupported) when it is neither.
 ImageRef file_of(const Artifact& artifact, const ImageRef& ref, const Store& store);
 
+/// A data pack in the store.
+struct StoredPack {
+    std::string path;
+    std::shared_ptr<const UniqueFd> hold;  ///< while it is open, nobody deletes the file
+};
 /// The squashfs file of a data pack's reference: a stored name or docker://REF. Throws:
 /// Error(unsupported) for what is no single squashfs file.
-std::string find_pack(const std::string& reference, const std::string& store_directory);
+StoredPack find_pack(const std::string& reference, const std::string& store_directory);
 
 /// Whether a squashfs file is a data pack.
 bool is_data_pack(const std::string& file);

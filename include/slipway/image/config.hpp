@@ -21,6 +21,7 @@ struct HistoryEntry {
 /// Source: opencontainers/image-spec config.md. Members absent from the JSON are empty here.
 struct ImageConfig {
     std::string architecture = "amd64";
+    std::string variant;  ///< of the architecture, "v7"
     std::string os = "linux";
     std::string created;           ///< RFC 3339
     std::vector<std::string> env;  ///< "KEY=VALUE", in order, one per key

@@ -117,8 +117,8 @@ struct RunPlan {
     std::string session_key;              ///< "" = none
     std::string session_name;             ///< of --session; "" = the launcher's
     std::string image_identity;           ///< the image file or directory, in its state
-    /// Keeps the store from deleting the image.
-    std::shared_ptr<const UniqueFd> image_hold;
+    /// Keep the store from deleting the image and the packs.
+    std::vector<std::shared_ptr<const UniqueFd>> holds;
     /// The squashfs file of the first mount, where it is open already: what was decided about is
     /// what is served.
     std::shared_ptr<const image::SquashfsImage> image_file;

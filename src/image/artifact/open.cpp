@@ -2,6 +2,7 @@
 // Must not: know how registries talk.
 #include <fmt/format.h>
 
+#include "../store/kept_file.hpp"
 #include "model.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/full_program.hpp"
@@ -59,7 +60,7 @@ Content open_content(const ImageRef& ref, const Store& store, SignaturesWanted s
         if (auto content = find_content(store, ref.name)) {
             require_usable(*content, ref);
             if (content->image && !ref.platform.empty())
-                require_platform(*content->image, ref.platform, slipway::quoted(ref.text));
+                require_platform(content->image->config, ref.platform, slipway::quoted(ref.text));
             return std::move(*content);
         }
     Content content;
@@ -83,7 +84,7 @@ ImageRef file_of(const Artifact& artifact, const ImageRef& ref, const Store& sto
     return file;
 }
 
-std::string find_pack(const std::string& reference, const std::string& store_directory) {
+StoredPack find_pack(const std::string& reference, const std::string& store_directory) {
     const ImageRef ref = parse_image_ref(reference);
     if (ref.kind == RefKind::registry) need_full_program();
     const Store store = Store::open(store_directory);
@@ -94,7 +95,10 @@ std::string find_pack(const std::string& reference, const std::string& store_dir
     check(content);
     const ImageRef file = file_of(*content.artifact, ref, store);
     if (file.kind != RefKind::squashfs) throw no_image(*content.artifact, reference);
-    return file.path;
+    StoredPack pack{file.path, nullptr};
+    if (auto held = hold_kept_file(file.path))
+        pack.hold = std::make_shared<const UniqueFd>(std::move(*held));
+    return pack;
 }
 
 }  // namespace slipway::image

@@ -147,6 +147,7 @@ void ImageConfig::become_one_layer(const Digest& diff_id) {
 ImageConfig config_from_json(const Json& json, const std::string& subject) {
     ImageConfig config;
     config.architecture = json_string(json, "architecture", subject);
+    config.variant = json_string(json, "variant", subject);
     config.os = json_string(json, "os", subject);
     config.created = json_string(json, "created", subject);
     if (auto run = json.find("config"); run != json.end() && !run->is_null()) {
@@ -170,6 +171,7 @@ ImageConfig config_from_json(const Json& json, const std::string& subject) {
 Json config_to_json(const ImageConfig& config) {
     Json json = Json::object();
     json["architecture"] = config.architecture;
+    if (!config.variant.empty()) json["variant"] = config.variant;
     json["os"] = config.os;
     if (!config.created.empty()) json["created"] = config.created;
     json["config"] = run_config_to_json(config);

@@ -94,35 +94,9 @@ Layer parse_layer(const Json& json, const std::string& subject) {
     return {descriptor.digest, {}, descriptor.size_bytes, descriptor.media_type};
 }
 
-/// Configurations often say no variant where there is one: then none is compared.
-bool is_for(const ImageConfig& config, const std::string& variant, const std::string& platform) {
-    if (config.architecture.empty()) return true;
-    const auto without_variant = [](const std::string& name) {
-        return name.substr(0, name.find('/', name.find('/') + 1));
-    };
-    const std::string own =
-        platform_name(config.os.empty() ? "linux" : config.os, config.architecture, variant);
-    if (!variant.empty() && without_variant(platform) != platform)
-        return serves_platform(own, platform);
-    return without_variant(own) == without_variant(platform);
-}
-
-void require_platform(const ImageConfig& config, const std::string& variant,
-                      const std::string& platform, const std::string& subject) {
-    if (is_for(config, variant, platform)) return;
-    throw Error(ErrorKind::unsupported,
-                fmt::format("{} is an image for {}/{}{}{}, not for {}", subject, config.os,
-                            config.architecture, variant.empty() ? "" : "/", variant, platform))
-        .note("requested by: --platform")
-        .hint("leave --platform out to take it as it is");
-}
-
-/// The variant of the architecture, "v7", as an image's configuration has it; "" if it says none.
-std::string variant_of(const OciImage& image) {
-    const std::string subject = "the config " + image.config_digest.text();
-    const UniqueFd fd = image.blobs->open_blob(image.config_digest);
-    return json_string(parse_json(read_all(fd.get(), subject, kDocumentLimitBytes), subject),
-                       "variant", subject);
+std::string platform_of(const ImageConfig& config) {
+    return platform_name(config.os.empty() ? "linux" : config.os, config.architecture,
+                         config.variant);
 }
 
 }  // namespace
@@ -161,29 +135,28 @@ bool is_artifact(const Descriptor& descriptor) {
 }
 
 bool is_for(const ImageConfig& config, const std::string& platform) {
-    return is_for(config, "", platform);
+    if (config.architecture.empty()) return true;
+    const auto without_variant = [](const std::string& name) {
+        return name.substr(0, name.find('/', name.find('/') + 1));
+    };
+    const std::string own = platform_of(config);
+    if (!config.variant.empty() && without_variant(platform) != platform)
+        return serves_platform(own, platform);
+    return without_variant(own) == without_variant(platform);
 }
 
-bool is_for(const OciImage& image, const std::string& platform) {
-    return is_for(image.config, variant_of(image), platform);
-}
-
-bool is_exactly_for(const OciImage& image, const std::string& platform) {
-    const std::string variant = variant_of(image);
-    if (image.config.architecture.empty() || variant.empty())
-        return is_for(image.config, variant, platform);
-    const std::string os = image.config.os.empty() ? "linux" : image.config.os;
-    return platform_name(os, image.config.architecture, variant) == platform;
+bool is_exactly_for(const ImageConfig& config, const std::string& platform) {
+    if (config.architecture.empty() || config.variant.empty()) return is_for(config, platform);
+    return platform_of(config) == platform;
 }
 
 void require_platform(const ImageConfig& config, const std::string& platform,
                       const std::string& subject) {
-    require_platform(config, "", platform, subject);
-}
-
-void require_platform(const OciImage& image, const std::string& platform,
-                      const std::string& subject) {
-    require_platform(image.config, variant_of(image), platform, subject);
+    if (is_for(config, platform)) return;
+    throw Error(ErrorKind::unsupported, fmt::format("{} is an image for {}, not for {}", subject,
+                                                    platform_of(config), platform))
+        .note("requested by: --platform")
+        .hint("leave --platform out to take it as it is");
 }
 
 Json to_json(const Descriptor& descriptor) {
@@ -332,11 +305,10 @@ OciImage read_image(std::shared_ptr<const BlobSource> blobs, Descriptor descript
     image.manifest_digest = found.descriptor.digest;
     image.config_digest = config.digest;
     const std::string about = fmt::format("the config of {}", subject);
-    const Json document = parse_json(read_blob(*blobs, config, subject), about);
-    image.config = config_from_json(document, about);
+    image.config = config_from_json(parse_json(read_blob(*blobs, config, subject), about), about);
     // What an index says of an image counts more than what it says of itself.
     if (!platform.empty() && found.descriptor.platform.empty())
-        require_platform(image.config, json_string(document, "variant", about), platform, subject);
+        require_platform(image.config, platform, subject);
     for (const Json& item : manifest["layers"]) image.layers.push_back(parse_layer(item, subject));
     if (image.layers.size() != image.config.diff_ids.size()) {
         throw Error(ErrorKind::invalid_image,

@@ -45,16 +45,14 @@ bool is_index(const Descriptor& descriptor, const Json& document);
 /// Whether an index's entry is no image: BuildKit's attestations, cosign's tags, artifacts.
 bool is_artifact(const Descriptor& descriptor);
 
-/// Whether a config is of a platform's system and architecture; one that says neither is.
+/// Whether a config is of a platform's system and architecture, and of a variant that serves it;
+/// one that says nothing is. Configurations often say no variant where there is one: then none is
+/// compared.
 bool is_for(const ImageConfig& config, const std::string& platform);
-/// The same with the variant, where the image's configuration says one.
-bool is_for(const OciImage& image, const std::string& platform);
 /// The same, where an earlier variant does not do instead.
-bool is_exactly_for(const OciImage& image, const std::string& platform);
+bool is_exactly_for(const ImageConfig& config, const std::string& platform);
 /// Throws: Error(unsupported) when an image is of another platform.
 void require_platform(const ImageConfig& config, const std::string& platform,
-                      const std::string& subject);
-void require_platform(const OciImage& image, const std::string& platform,
                       const std::string& subject);
 
 /// Indexes may lie within indexes, but no deeper.

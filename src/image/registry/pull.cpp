@@ -46,11 +46,12 @@ PullResult result_of(Content content, const std::string& name, uint64_t fetched_
 /// that would be chosen.
 bool is_of_platform(const Content& content, const std::string& platform) {
     return !content.image ||
-           is_exactly_for(*content.image, platform.empty() ? host_platform() : platform);
+           is_exactly_for(content.image->config, platform.empty() ? host_platform() : platform);
 }
 
 bool serves(const Content& content, const std::string& platform) {
-    return !content.image || is_for(*content.image, platform.empty() ? host_platform() : platform);
+    return !content.image ||
+           is_for(content.image->config, platform.empty() ? host_platform() : platform);
 }
 
 void check(const Content& content, const PullOptions& options) {

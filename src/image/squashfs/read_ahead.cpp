@@ -104,11 +104,12 @@ void ReadAhead::was_read(uint64_t node, const InodeInfo& file, uint64_t offset, 
     const uint64_t block = reader_.super().block_size, blocks = reader_.block_count(file);
     const uint64_t end = std::min(offset + size_bytes, file.size_bytes);
     if (file.fragment != kNone && end > blocks * block) take_tails(file.fragment, node);
-    if (reader_.is_stored_plain(file)) return;
     // The block is decompressed: its other pages are for nothing.
     const auto rest = [&](uint64_t number) {
         const uint64_t from = number * block, to = std::min(from + block, file.size_bytes);
-        if (number < blocks && (offset > from || end < to)) submit({node, file, number, 1, {}});
+        if (number < blocks && (offset > from || end < to) &&
+            !reader_.is_stored_plain(file, number))
+            submit({node, file, number, 1, {}});
     };
     if (end <= offset) return;
     rest(offset / block);

@@ -89,9 +89,10 @@ class ImageReader {
     uint64_t block_count(const InodeInfo& file) const;
     /// Have a file's first bytes read from the disk, if they are not in memory.
     void read_disk_ahead(const InodeInfo& file, uint64_t size_bytes) const;
-    /// True when a file's bytes lie in the image as they are: reading them costs no more than
-    /// copying them, so that nothing is gained by reading them early. False for a sealed image.
-    bool is_stored_plain(const InodeInfo& file) const;
+    /// True when the bytes of a file's block, or of its tail, lie in the image as they are: reading
+    /// them costs no more than copying them, so that nothing is gained by reading them early. False
+    /// for a sealed image.
+    bool is_stored_plain(const InodeInfo& file, uint64_t number = 0) const;
     struct BlockPlace {
         uint64_t position = 0;
         uint32_t word = 0;

@@ -287,8 +287,8 @@ std::vector<Piece> ImageReader::read(const InodeInfo& file, uint64_t offset,
     return pieces;
 }
 
-bool ImageReader::is_stored_plain(const InodeInfo& file) const {
-    if (block_count(file) > 0) return is_plain(locate(file, 0, 1).front());
+bool ImageReader::is_stored_plain(const InodeInfo& file, uint64_t number) const {
+    if (number < block_count(file)) return is_plain(locate(file, number, 1).front());
     return file.fragment != kNone && is_plain(fragment(file.fragment));
 }
 
