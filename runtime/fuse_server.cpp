@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "overlay.hpp"
+#include "run_plan.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/fault.hpp"
 #include "slipway/base/sys.hpp"
@@ -234,7 +235,8 @@ void keep_freed_blocks() {
     for (const auto& device : service.devices) kept.push_back(device.fd.get());
     for (const auto& file : service.files) kept.push_back(file.image->fd());
     if (service.lock) kept.push_back(service.lock.get());
-    for (const auto& hold : service.plan.holds) kept.push_back(hold->get());
+    const std::vector<int> of_plan = descriptors_of(service.plan);
+    kept.insert(kept.end(), of_plan.begin(), of_plan.end());
     become_background("slipway-fuse", kept, creators_processor);
     keep_freed_blocks();
     bool good = false;

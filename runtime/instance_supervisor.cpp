@@ -18,6 +18,7 @@
 
 #include "execute.hpp"
 #include "instance_log.hpp"
+#include "run_plan.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/process.hpp"
 #include "slipway/base/sys.hpp"
@@ -213,7 +214,9 @@ void supervise_instance(SupervisorJob job) {
     ::setsid();
     ::prctl(PR_SET_NAME, "slipway-service");
     sys::null_standard_descriptors(STDIN_FILENO, STDERR_FILENO);
-    sys::close_all_but({job.channel.get(), job.watched.get()});
+    std::vector<int> kept = descriptors_of(job.plan);
+    kept.insert(kept.end(), {job.channel.get(), job.watched.get()});
+    sys::close_all_but(kept);
     (void)!::chdir("/");
     // The supervisor closes its end when it has been accepted; an error is told even then.
     const UniqueFd channel(::fcntl(job.channel.get(), F_DUPFD_CLOEXEC, 0));

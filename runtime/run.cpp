@@ -61,6 +61,7 @@ image::RunnableImage find_image(const image::ImageRef& ref, const RunOptions& op
 image::RunnableImage reread_against(const Digest& seal, image::RunnableImage image) {
     image.squashfs = std::make_shared<image::SquashfsImage>(sys::open(image.path, O_RDONLY),
                                                             image.path, image.offset_bytes, seal);
+    image.identity = image::identity_of(sys::fstat(image.squashfs->fd(), image.path));
     image.config = image.squashfs->config().value_or(image::ImageConfig());
     image.seal = seal;
     return image;

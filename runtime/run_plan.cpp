@@ -129,4 +129,11 @@ RunPlan plan_run(const RunSpec& spec, const HostFacts& facts, const RunnableImag
     return plan;
 }
 
+std::vector<int> descriptors_of(const RunPlan& plan) {
+    std::vector<int> numbers;
+    for (const auto& hold : plan.holds) numbers.push_back(hold->get());
+    if (plan.image_file) numbers.push_back(plan.image_file->fd());
+    return numbers;
+}
+
 }  // namespace slipway::runtime

@@ -14,6 +14,9 @@ namespace slipway::runtime {
 RunPlan plan_run(const RunSpec& spec, const HostFacts& facts, const image::RunnableImage& image,
                  const ImageAccounts& accounts = {});
 
+/// The files that a plan holds open: who closes descriptors and applies the plan leaves them.
+std::vector<int> descriptors_of(const RunPlan& plan);
+
 /// Version of the session protocol; part of every session key.
 inline constexpr int kSessionProtocol = 2;
 

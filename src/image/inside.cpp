@@ -20,35 +20,28 @@ using squashfs::ImageReader;
 
 }  // namespace
 
-struct ImageInside::Squashfs {
-    UniqueFd fd;
-    ImageReader reader;
-
-    explicit Squashfs(const RunnableImage& image)
-        : fd(sys::open(image.path, O_RDONLY)),
-          reader(squashfs::open_image(fd.get(), image.offset_bytes, image.path, image.seal),
-                 image.path) {}
-};
-
 ImageInside::ImageInside(const RunnableImage& image) {
-    if (image.kind == RunnableImage::Kind::squashfs)
-        squashfs_ = std::make_unique<Squashfs>(image);
-    else
+    if (image.kind != RunnableImage::Kind::squashfs)
         directory_ = image.path;
+    else if (image.squashfs)
+        squashfs_ = image.squashfs;
+    else
+        squashfs_ = std::make_shared<SquashfsImage>(sys::open(image.path, O_RDONLY), image.path,
+                                                    image.offset_bytes, image.seal);
 }
 
 ImageInside::~ImageInside() = default;
 
 bool ImageInside::exists(const std::string& path) const {
-    if (squashfs_) return !squashfs_->reader.resolve(path).empty();
+    if (squashfs_) return !squashfs_->reader().resolve(path).empty();
     return Root(directory_).stat(path).has_value();
 }
 
 std::optional<std::string> ImageInside::read_file(const std::string& path) const {
     if (!squashfs_) return Root(directory_).read_file_if_exists(path);
-    const auto trail = squashfs_->reader.resolve(path);
+    const auto trail = squashfs_->reader().resolve(path);
     if (trail.empty() || !S_ISREG(trail.back().mode)) return std::nullopt;
-    return squashfs_->reader.read_whole(trail.back(), kSmallFile);
+    return squashfs_->reader().read_whole(trail.back(), kSmallFile);
 }
 
 bool ImageInside::is_added(const std::string& path) const {

@@ -240,7 +240,9 @@ RunnableImage make_runnable(const ImageRef& ref, const std::string& store_direct
             if (ref.kind != RefKind::stored && ref.kind != RefKind::oci_layout) need_full_program();
             runnable = runnable_through(Store::open(store_directory), ref, trusted);
     }
-    runnable.identity = identity_at(runnable.path);
+    runnable.identity = runnable.squashfs
+                            ? identity_of(sys::fstat(runnable.squashfs->fd(), runnable.path))
+                            : identity_at(runnable.path);
     return runnable;
 }
 

@@ -26,9 +26,8 @@ class ImageInside {
     bool is_added(const std::string& path) const;
 
  private:
-    struct Squashfs;
     std::string directory_;  ///< the image's, or "/"; "" for a squashfs
-    std::unique_ptr<Squashfs> squashfs_;
+    std::shared_ptr<const SquashfsImage> squashfs_;
 };
 
 }  // namespace slipway::image

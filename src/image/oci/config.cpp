@@ -147,7 +147,8 @@ void ImageConfig::become_one_layer(const Digest& diff_id) {
 ImageConfig config_from_json(const Json& json, const std::string& subject) {
     ImageConfig config;
     config.architecture = json_string(json, "architecture", subject);
-    config.variant = json_string(json, "variant", subject);
+    if (const auto variant = json.find("variant"); variant != json.end() && variant->is_string())
+        config.variant = variant->get<std::string>();
     config.os = json_string(json, "os", subject);
     config.created = json_string(json, "created", subject);
     if (auto run = json.find("config"); run != json.end() && !run->is_null()) {

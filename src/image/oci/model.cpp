@@ -153,8 +153,10 @@ bool is_exactly_for(const ImageConfig& config, const std::string& platform) {
 void require_platform(const ImageConfig& config, const std::string& platform,
                       const std::string& subject) {
     if (is_for(config, platform)) return;
-    throw Error(ErrorKind::unsupported, fmt::format("{} is an image for {}, not for {}", subject,
-                                                    platform_of(config), platform))
+    throw Error(ErrorKind::unsupported,
+                fmt::format("{} is an image for {}/{}{}{}, not for {}", subject, config.os,
+                            config.architecture, config.variant.empty() ? "" : "/", config.variant,
+                            platform))
         .note("requested by: --platform")
         .hint("leave --platform out to take it as it is");
 }

@@ -14,7 +14,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kGuardEvery{4};
+constexpr milliseconds kGuardEvery{4}, kGuardIdle{20};
+constexpr milliseconds kForDisk{100};  // that it may wait for one before it counts as stuck
+constexpr milliseconds kIdle{500};     // without a request: then nobody needs to guard
 constexpr milliseconds kFirstPause{100}, kLongestPause{60'000};
 constexpr uint64_t kWorked = 1000;  // requests answered since the last failure: it was a chance
 // Requests that came from elsewhere, as it seems, until that is looked after.
@@ -68,7 +70,15 @@ bool Companion::may_follow() {
 void Companion::stop_following() {
     const std::lock_guard lock(mutex_);
     following_ = false;
+    let_go();
     changed_.notify_all();
+}
+
+/// Whether to go on, asked after it has bound itself, which somebody may have undone meanwhile.
+bool Companion::still_follows() {
+    const std::lock_guard lock(mutex_);
+    if (!following_) let_go();
+    return following_;
 }
 
 void Companion::fail() {
@@ -111,17 +121,24 @@ void Companion::answer_for(uint32_t client, Requests& requests, const std::funct
             }
     }
     changed_.notify_all();
+    uint64_t stuck_at = UINT64_MAX;
+    Clock::time_point since;
     while (following_ && alone()) {
-        // Nothing is to be guarded as long as nothing is asked.
-        if (!requests.wait(at_work_ ? static_cast<int>(kGuardEvery.count()) : -1)) break;
+        const milliseconds at_most = at_work_ ? kGuardEvery : kGuardIdle;
+        if (requests.wait(static_cast<int>(at_most.count())) == Requests::Seen::end) break;
         const uint64_t before = answered_;
         {
             std::unique_lock lock(mutex_);
             changed_.wait_for(lock, kGuardEvery, [this] { return !following_ || waits_for_disk_; });
         }
         if (!following_ || answered_ != before) continue;
+        if (before != stuck_at) {
+            stuck_at = before;
+            since = Clock::now();
+        }
         const bool something_waits = requests.another_waits();
-        if (!waits_for_disk_ && (at_work_ || something_waits)) fail();
+        const bool disk = waits_for_disk_ && Clock::now() - since < kForDisk;
+        if (!disk && (at_work_ || something_waits)) fail();
         if (!something_waits) continue;
         if (!requests.take()) break;
         answer();
@@ -155,6 +172,8 @@ void Companion::work() {
 }
 
 bool Companion::take_and_answer(Requests& requests) {
+    if (!following_) return false;
+    if (requests.wait(static_cast<int>(kIdle.count())) == Requests::Seen::nothing) return false;
     if (!requests.take()) {
         failure_ = requests.failure();
         return false;
@@ -170,6 +189,7 @@ bool Companion::take_and_answer(Requests& requests) {
 void Companion::answer_in_turns(uint32_t client, Requests& requests) {
     Place place(taken_);
     if (client != 0) place.go_to(client);
+    if (!still_follows()) return;
     unsigned far = 0, look_after = kLookFirst, looks = 0, strangers = 0;
     while (take_and_answer(requests)) {
         if (requests.is_asked()) {
@@ -190,7 +210,9 @@ void Companion::answer_in_turns(uint32_t client, Requests& requests) {
         }
         if (++far < look_after) continue;
         far = 0;
-        if (place.go_to(client) == Place::Found::same) {
+        const Place::Found found = place.go_to(client);
+        if (!still_follows()) return;
+        if (found == Place::Found::same) {
             look_after = std::min(look_after * 2, kLookLast);
             looks = 0;
         } else {

@@ -57,6 +57,7 @@ class Companion final : private Patience {
     bool take_and_answer(Requests& requests);
     void answer_in_turns(uint32_t client, Requests& requests);
     void stop_following();
+    bool still_follows();
     void fail();
     void let_go();
 

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <system_error>
+#include <exception>
 
 #include "slipway/base/sys_process.hpp"
 
@@ -157,7 +157,7 @@ void ReadAhead::add_thread() {
     if (stop_ || threads_.size() >= most_threads_) return;
     try {
         threads_.emplace_back([this] { work(); });
-    } catch (const std::system_error&) {  // the user's limit: fewer, or nothing read ahead
+    } catch (const std::exception&) {  // the user's limits: fewer, or nothing read ahead
     }
 }
 

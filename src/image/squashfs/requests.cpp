@@ -44,15 +44,13 @@ uint32_t Requests::client() const { return static_cast<const fuse_in_header*>(bu
 
 void Requests::answer() { fuse_session_process_buf(session_, buffer_.get()); }
 
-bool Requests::another_waits() const {
-    pollfd device{fuse_session_fd(session_), POLLIN, 0};
-    return ::poll(&device, 1, 0) > 0 && (device.revents & POLLIN) != 0;
-}
+bool Requests::another_waits() const { return wait(0) == Seen::request; }
 
-bool Requests::wait(int milliseconds) const {
+Requests::Seen Requests::wait(int milliseconds) const {
     pollfd device{fuse_session_fd(session_), POLLIN, 0};
     while (::poll(&device, 1, milliseconds) < 0 && errno == EINTR) continue;
-    return (device.revents & (POLLERR | POLLHUP | POLLNVAL)) == 0;
+    if ((device.revents & (POLLERR | POLLHUP | POLLNVAL)) != 0) return Seen::end;
+    return (device.revents & POLLIN) != 0 ? Seen::request : Seen::nothing;
 }
 
 }  // namespace slipway::image::squashfs

@@ -30,9 +30,11 @@ class Requests {
     void answer();
     /// True when a request lies there now.
     bool another_waits() const;
-    /// Wait until one does, or `milliseconds` are over (-1: never). False when the device has
-    /// ended. Who waits so is woken by every request; of those who wait in take() only one is.
-    bool wait(int milliseconds = -1) const;
+    enum class Seen { request, nothing, end };
+    /// Wait until one does, the device has ended, or `milliseconds` are over (-1: never). Of those
+    /// who wait in take() a request wakes one, of those who wait here all; but who finds that it
+    /// was taken meanwhile waits on.
+    Seen wait(int milliseconds = -1) const;
 
  private:
     fuse_session* const session_;

@@ -20,6 +20,7 @@
 #include "served_tree.hpp"
 #include "slipway/base/fd.hpp"
 #include "slipway/base/sys.hpp"
+#include "slipway/base/sys_process.hpp"
 #include "slipway/image/squashfs.hpp"
 #include "start_files.hpp"
 
@@ -341,6 +342,7 @@ SquashfsServer::Impl::Impl(SquashfsServerOptions options)
 }
 
 int SquashfsServer::Impl::serve() {
+    sys::run_on_all_processors();  // and so may what reads ahead
     serving_.ahead.start();
     const int failure =
         squashfs::Answering(session_.get(), std::max(1u, options_.threads), [this](int processor) {
