@@ -171,9 +171,10 @@ void Companion::work() {
     changed_.notify_all();
 }
 
-bool Companion::take_and_answer(Requests& requests) {
+bool Companion::take_and_answer(Requests& requests, bool one_waits) {
     if (!following_) return false;
-    if (requests.wait(static_cast<int>(kIdle.count())) == Requests::Seen::nothing) return false;
+    if (!one_waits && requests.wait(static_cast<int>(kIdle.count())) == Requests::Seen::nothing)
+        return false;
     if (!requests.take()) {
         failure_ = requests.failure();
         return false;
@@ -191,7 +192,8 @@ void Companion::answer_in_turns(uint32_t client, Requests& requests) {
     if (client != 0) place.go_to(client);
     if (!still_follows()) return;
     unsigned far = 0, look_after = kLookFirst, looks = 0, strangers = 0;
-    while (take_and_answer(requests)) {
+    for (bool one_waits = false; take_and_answer(requests, one_waits);) {
+        one_waits = false;
         if (requests.is_asked()) {
             const uint32_t asks = requests.client();
             if (asks == client) {
@@ -204,7 +206,7 @@ void Companion::answer_in_turns(uint32_t client, Requests& requests) {
             if (client == 0 || strangers > kMostStrangers) return stop_following();
         }
         // Who was woken here asks again before we see that there is nothing to do.
-        if (far < look_after && requests.another_waits()) {
+        if (far < look_after && (one_waits = requests.another_waits())) {
             far = 0;
             continue;
         }

@@ -54,7 +54,7 @@ class Companion final : private Patience {
     void about_to_wait() override;
     void work();
     bool wait_for_client(uint32_t& client);
-    bool take_and_answer(Requests& requests);
+    bool take_and_answer(Requests& requests, bool one_waits);
     void answer_in_turns(uint32_t client, Requests& requests);
     void stop_following();
     bool still_follows();
