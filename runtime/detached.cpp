@@ -11,7 +11,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <utility>
@@ -79,15 +78,7 @@ void become_background(const char* name, const std::vector<int>& kept, int creat
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
     const int null = ::open("/dev/null", O_RDWR);
     for (int fd = 0; fd <= STDERR_FILENO; ++fd) ::dup2(null, fd);
-    std::vector<int> sorted = kept;
-    std::sort(sorted.begin(), sorted.end());
-    unsigned next = STDERR_FILENO + 1;
-    for (const int fd : sorted) {
-        const auto number = static_cast<unsigned>(fd);
-        if (number > next) ::close_range(next, number - 1, 0);
-        next = std::max(next, number + 1);
-    }
-    ::close_range(next, ~0U, 0);
+    sys::close_all_but(kept);
     // The launcher bound the rank, not us.
     sys::keep_off_processor(::pthread_self(), creators_processor);
     rlimit limit{};

@@ -16,8 +16,6 @@ namespace {
 
 constexpr size_t kSmallFile = 16u << 20;
 
-using squashfs::ImageReader;
-
 }  // namespace
 
 ImageInside::ImageInside(const RunnableImage& image) {

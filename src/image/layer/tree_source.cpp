@@ -2,6 +2,7 @@
 // Must not: write.
 #include "tree_source.hpp"
 
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -108,7 +109,9 @@ TreeImage open_tree_image(const ImageRef& ref) {
     image.config = file.config.value_or(ImageConfig());
     image.open = [path, opened = file.image, offset = file.offset_bytes] {
         const auto read = [&](const std::string& name) { return opened->read_file(name); };
-        return without_added_files(open_squashfs(sys::open(path, O_RDONLY), path, offset),
+        UniqueFd fd(::fcntl(opened->fd(), F_DUPFD_CLOEXEC, 3));  // the file that was looked at
+        if (!fd) throw SysError("cannot duplicate a descriptor", "fcntl");
+        return without_added_files(open_squashfs(std::move(fd), path, offset),
                                    read(kConfigPathInImage).value_or(""), read);
     };
     return image;

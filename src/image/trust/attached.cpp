@@ -40,7 +40,8 @@ void take_parts(Attached& attached, const Json& manifest, const ReadDocument& re
         if (attached.texts.contains(descriptor.digest)) return;
         if (descriptor.size_bytes > left)
             throw Error(ErrorKind::invalid_image,
-                        fmt::format("the signatures have more than {} bytes", kMostTextBytes));
+                        fmt::format("the signatures have more than {} bytes", kMostTextBytes))
+                .hint("ask the publisher to remove what is attached and not needed");
         left -= descriptor.size_bytes;
         attached.texts[descriptor.digest] = read_small(read, descriptor, false, limit_bytes);
     };
