@@ -18,6 +18,7 @@
 #include "slipway/base/fault.hpp"
 #include "slipway/base/sys.hpp"
 #include "slipway/base/sys_node.hpp"
+#include "slipway/base/sys_process.hpp"
 
 namespace slipway::runtime {
 
@@ -59,7 +60,8 @@ class Broker {
  private:
     bool take_events(const std::vector<int>& ready);
     bool take_hand_over();
-    void take_requests();
+    bool take_requests();
+    bool is_over();
     std::optional<Request> next_request();
     bool lingers();
     int patience_ms() const;
@@ -87,8 +89,7 @@ Broker::Broker(BrokerStart start) : start_(std::move(start)), epoll_(sys::epoll_
 }
 
 void Broker::run() {
-    while (true) {
-        take_requests();
+    while (take_requests()) {
         // Requests that come after this die with the socket, and their senders try again.
         if (members_.empty() && !lingers()) return;
         const auto ready = sys::epoll_wait(epoll_.get(), patience_ms());
@@ -149,8 +150,10 @@ std::optional<Request> Broker::next_request() {
     }
 }
 
-void Broker::take_requests() {
+/// False when the session was over before somebody asked: that request dies with the socket too.
+bool Broker::take_requests() {
     while (auto request = next_request()) {
+        if (is_over()) return false;
         if (request->identity != start_.identity) {
             send_answer(request->end, Answer::conflict, start_.identity);
             continue;
@@ -166,6 +169,17 @@ void Broker::take_requests() {
         send_answer(request->end, Answer::wait, "");
         waiting_.push_back(std::move(request->end));
     }
+    return true;
+}
+
+/// True when all members have ended, or the maker has failed, though no event has told us yet: who
+/// asks after its end meets a session no more, however late its broker runs.
+bool Broker::is_over() {
+    if (start_.maker && !take_hand_over()) return true;
+    if (namespaces_.empty()) return false;  // its maker is at work
+    while (!members_.empty() && sys::wait_process_end(members_.begin()->first, 0))
+        members_.erase(members_.begin());
+    return members_.empty() && !lingers();
 }
 
 /// True while a session without members is kept for the next.

@@ -219,6 +219,26 @@ class Sessions(SlipwayTest):
             holder.kill()
             self.finish([holder])
 
+    def test_a_session_is_over_with_its_last_rank(self):
+        """However late its broker hears of it: no plan is refused for it, and its own plan begins anew."""
+        for options in (("-b", "/usr/lib:/opt"), ()):
+            holder = self.start("sleep", "600", options=("--session=mine",), image=self.root)
+            self.wait_until(lambda: self.processes("sleep"), "the first rank does not run")
+            (broker,) = self.processes(BROKER)
+            os.kill(broker, signal.SIGSTOP)
+            holder.kill()
+            self.finish([holder])
+            after = self.start("sleep", "600", options=("--session=mine", *options), image=self.root)
+            time.sleep(0.3)  # it asks the one that has stopped
+            os.kill(broker, signal.SIGCONT)
+            self.wait_until(lambda: self.processes("sleep") or after.poll() is not None, "the next rank does not run")
+            self.assertIsNone(after.poll(), "the next rank was refused")
+            self.wait_until(lambda: broker not in self.processes(BROKER), "the first session goes on")
+            self.assertEqual(len(self.processes(BROKER)), 1)
+            after.kill()
+            self.finish([after])
+            self.wait_until(lambda: not self.processes(), "a session was left")
+
     def test_a_squatter_holds_nobody_up(self):
         for count in SIZES:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as squatter:
