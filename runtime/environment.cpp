@@ -56,13 +56,14 @@ void take_host(Decisions& decisions, const EnvSpec& spec, const Environment& hos
         if (spec.keep)
             decisions.set(name, value, "host", "--keep-env");
         else if (const DroppedVariable* row = find_dropped(name))
-            decisions.drop(name, "default", row->reason);
+            decisions.drop(name, "default", std::string(row->reason));
         else if (spec.clean && needed == nullptr)
             decisions.drop(name, "--clean-env", "no launcher, proxy or terminal needs it");
         else if (holds_path(name) && !visible(value))
             decisions.drop(name, "default", "its path is not seen inside");
         else
-            decisions.set(name, value, "host", needed != nullptr ? needed->reason : "");
+            decisions.set(name, value, "host",
+                          std::string(needed != nullptr ? needed->reason : ""));
     }
 }
 
@@ -115,7 +116,7 @@ void apply_image(Decisions& decisions, const image::ImageConfig& config) {
         const bool of_host = before != nullptr && before->origin == "host";
         const NeededVariable* needed = of_host ? find_needed(name) : nullptr;
         if (needed != nullptr && needed->of_rank)
-            before->reason = needed->reason + "; the image's ENV does not change it";
+            before->reason = std::string(needed->reason) + "; the image's ENV does not change it";
         else
             decisions.set(name, entry.substr(equals + 1), "image ENV",
                           of_host ? "in place of the host's" : "");

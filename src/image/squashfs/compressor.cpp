@@ -28,23 +28,24 @@ const CodecRow& row_of(SquashfsCodec codec) {
     throw Error(ErrorKind::internal, "unknown codec");
 }
 
-/// libsquashfs's lz4 hands back results that are larger than their input, and its metadata writer
-/// stores them; unsquashfs calls such an image corrupt. This one says "not compressible" instead.
-struct NeverLarger {
+/// Says "not compressible" where libsquashfs's own would not. Its lz4 hands back results that are
+/// larger than their input, and its metadata writer stores them; unsquashfs calls such an image
+/// corrupt.
+struct Choosy {
     sqfs_compressor_t face;  // first: libsquashfs hands back its address
     Compressor inner;
+    bool as_is = false;
 
-    static NeverLarger* of(const void* face) {
-        return static_cast<NeverLarger*>(const_cast<void*>(face));
-    }
+    static Choosy* of(const void* face) { return static_cast<Choosy*>(const_cast<void*>(face)); }
     static sqfs_s32 do_block(sqfs_compressor_t* face, const sqfs_u8* in, sqfs_u32 size,
                              sqfs_u8* out, sqfs_u32 outsize) {
+        if (of(face)->as_is) return 0;
         sqfs_compressor_t* inner = of(face)->inner.get();
         const sqfs_s32 packed = inner->do_block(inner, in, size, out, outsize);
         return packed > 0 && static_cast<sqfs_u32>(packed) >= size ? 0 : packed;
     }
     static Compressor wrap(Compressor inner) {
-        auto* self = new NeverLarger{{}, std::move(inner)};
+        auto* self = new Choosy{{}, std::move(inner)};
         self->face.base.destroy = [](sqfs_object_t* face) { delete of(face); };
         self->face.get_configuration = [](const sqfs_compressor_t* face,
                                           sqfs_compressor_config_t* config) {
@@ -108,7 +109,11 @@ Compressor make_compressor(const SquashfsOptions& options) {
         throw Error(ErrorKind::unsupported,
                     fmt::format("this build's libsquashfs cannot compress with {}", row.name))
             .hint("choose another codec: zstd, gzip, xz, lz4");
-    return NeverLarger::wrap(Compressor(compressor));
+    return Choosy::wrap(Compressor(compressor));
+}
+
+void store_as_is(const Compressor& compressor, bool as_is) {
+    Choosy::of(compressor.get())->as_is = as_is;
 }
 
 }  // namespace slipway::image::squashfs

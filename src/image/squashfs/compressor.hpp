@@ -26,6 +26,9 @@ SQFS_COMPRESSOR codec_id(SquashfsCodec codec);
 /// Make a compressor; not to be shared between threads.
 /// Throws: Error(usage) for a level that the codec does not have.
 Compressor make_compressor(const SquashfsOptions& options);
+/// From now on, say of every block that it is not compressible, or no more: its writer stores it as
+/// it is. `compressor`: of make_compressor.
+void store_as_is(const Compressor& compressor, bool as_is);
 /// Throws: Error(internal) naming the libsquashfs call, for a negative result.
 void require_sqfs(int result, const char* call);
 /// The same for an object that was not made.

@@ -22,6 +22,7 @@
 
 #include "compressor.hpp"
 #include "slipway/base/error.hpp"
+#include "slipway/base/path.hpp"
 
 namespace slipway::image::squashfs {
 namespace {
@@ -77,7 +78,8 @@ class TableWriter {
               "sqfs_dir_writer_create")),
           ids_(require_object(sqfs_id_table_create(0), "sqfs_id_table_create")),
           xattrs_(require_object(sqfs_xattr_writer_create(0), "sqfs_xattr_writer_create")),
-          references_(input.live.inodes.size(), kUnwritten) {}
+          references_(input.live.inodes.size(), kUnwritten),
+          config_directory_(find_config_directory(input.tree)) {}
 
     void write() {
         sqfs_super_t super;
@@ -92,6 +94,7 @@ class TableWriter {
         write_inode(tree.root());
         check(sqfs_meta_writer_flush(inodes_.get()), "sqfs_meta_writer_flush");
         check(sqfs_meta_writer_flush(names_.get()), "sqfs_meta_writer_flush");
+        store_as_is(compressor_, false);
         super.root_inode_ref = references_[tree.node(tree.root()).inode];
         super.inode_count = input_.live.count;
         super.directory_table_start = output_.size_bytes();
@@ -105,6 +108,15 @@ class TableWriter {
  private:
     static constexpr uint64_t kUnwritten = ~uint64_t{0};
 
+    static std::optional<NodeId> find_config_directory(const Tree& tree) {
+        const auto& children = tree.node(tree.root()).children;
+        const auto found = children.find(std::string(parent_path(kConfigPathInImage)));
+        if (found == children.end() ||
+            tree.inode_of(found->second).entry.type != EntryType::directory)
+            return std::nullopt;
+        return found->second;
+    }
+
     void check(int result, const char* call) {
         output_.rethrow();
         require_sqfs(result, call);
@@ -115,14 +127,18 @@ class TableWriter {
         for (const FragmentBlock& block : input_.placement.fragments)
             check(sqfs_frag_table_append(fragments.get(), block.position, block.word, nullptr),
                   "sqfs_frag_table_append");
+        store_as_is(compressor_, true);  // of every start
         check(sqfs_frag_table_write(fragments.get(), output_.sqfs(), &super, compressor_.get()),
               "sqfs_frag_table_write");
+        store_as_is(compressor_, false);
         check(sqfs_dir_writer_write_export_table(directories_.get(), output_.sqfs(),
                                                  compressor_.get(), input_.live.count,
                                                  super.root_inode_ref, &super),
               "sqfs_dir_writer_write_export_table");
+        store_as_is(compressor_, true);
         check(sqfs_id_table_write(ids_.get(), output_.sqfs(), &super, compressor_.get()),
               "sqfs_id_table_write");
+        store_as_is(compressor_, false);
         check(sqfs_xattr_writer_flush(xattrs_.get(), output_.sqfs(), &super, compressor_.get()),
               "sqfs_xattr_writer_flush");
     }
@@ -131,8 +147,10 @@ class TableWriter {
     void list_directory(NodeId directory) {
         const Node& node = input_.tree.node(directory);
         for (const auto& [name, child] : node.children)
-            if (input_.tree.inode_of(child).entry.type == EntryType::directory)
+            if (input_.tree.inode_of(child).entry.type == EntryType::directory &&
+                child != config_directory_)
                 list_directory(child);
+        if (directory == input_.tree.root()) list_start();
         for (const auto& [name, child] : node.children) write_inode(child);
         check(sqfs_dir_writer_begin(directories_.get(), 0), "sqfs_dir_writer_begin");
         for (const auto& [name, child] : node.children) {
@@ -146,6 +164,16 @@ class TableWriter {
         }
         check(sqfs_dir_writer_end(directories_.get()), "sqfs_dir_writer_end");
         keep_directory(directory);
+    }
+
+    /// What every start reads of the tables comes last and is not compressed: the inodes and names
+    /// of the root's directories and of our configuration, a block or two of each table. The lists
+    /// of blocks of large files are not among it.
+    void list_start() {
+        for (const auto& [name, child] : input_.tree.node(input_.tree.root()).children)
+            if (input_.tree.inode_of(child).entry.type == EntryType::file) write_inode(child);
+        store_as_is(compressor_, true);
+        if (config_directory_) list_directory(*config_directory_);
     }
 
     void keep_directory(NodeId directory) {
@@ -358,6 +386,7 @@ class TableWriter {
     SqfsPtr<sqfs_id_table_t> ids_;
     SqfsPtr<sqfs_xattr_writer_t> xattrs_;
     std::vector<uint64_t> references_;
+    const std::optional<NodeId> config_directory_;
     std::map<NodeId, InodePtr> kept_;  // directories whose listing is written, inode not yet
     std::set<uint32_t> distinct_ids_;
     std::set<std::string> warned_;

@@ -149,6 +149,31 @@ TEST_CASE("what every start reads is stored as it is, and read no further than i
     }
 }
 
+TEST_CASE("of the tables, what every start reads is stored as it is") {
+    Members members{dir("usr"), file("large", text(5 << 20, 3))};
+    for (int i = 0; i < 600; ++i) members.push_back(file(fmt::format("usr/file-{}", i), ""));
+    const TempDir directory(temporary_directory());
+    SquashfsOptions options;
+    options.block_size_bytes = 4096;
+    const std::string path = directory.path() + "/o";
+    write_squashfs(std::vector<LayerOpener>{opener(members)}, {}, path, options);
+    const UniqueFd fd = sys::open(path, O_RDONLY);
+    const Superblock super = read_superblock({fd.get(), 0}, path);
+    const std::string bytes = read_file(path);
+    const auto as_is = [&](uint64_t block) { return (le16(&bytes[block]) & 0x8000) != 0; };
+    const auto in = [&](uint64_t table, uint64_t reference) { return table + (reference >> 16); };
+    const ImageReader reader({fd.get(), 0}, path);
+    CHECK(as_is(in(super.inode_table, super.root)));
+    CHECK(as_is(super.directory_table + reader.root().listing_block));
+    const InodeInfo config = reader.find(".slipway/image.json").value();
+    CHECK(as_is(in(super.inode_table, config.reference)));
+    CHECK(as_is(le64(&bytes[super.fragment_table])));
+    CHECK(as_is(le64(&bytes[super.id_table])));
+    CHECK_FALSE(as_is(super.inode_table));
+    CHECK_FALSE(as_is(super.directory_table));
+    CHECK_FALSE(as_is(in(super.inode_table, reader.find("large").value().reference)));
+}
+
 TEST_CASE("what is not there is left out") {
     const std::string bytes = image_bytes();
     CHECK(ahead(bytes, {"/none", "/loop", "/usr", "/etc/x", ""}, {"/loop/x", "/etc"}) == 12);
