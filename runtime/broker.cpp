@@ -27,12 +27,12 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 /// How often ranks hear that their container is still being made.
-constexpr int kHeartbeatMs = 500;
+constexpr std::chrono::milliseconds kHeartbeat{500};
 
 struct Request {
     UniqueFd end;  ///< where the answer goes
     UniqueFd member;
-    std::string identity;
+    SessionRequest wanted;
 };
 
 std::vector<int> numbers_of(const std::vector<UniqueFd>& fds) {
@@ -62,6 +62,7 @@ class Broker {
     bool take_hand_over();
     bool take_requests();
     bool is_over();
+    void reassure();
     std::optional<Request> next_request();
     bool lingers();
     int patience_ms() const;
@@ -77,6 +78,7 @@ class Broker {
     UniqueFd server_;
     int creator_ = -1;  ///< the number of the maker among the members
     std::optional<Clock::time_point> lonely_since_;
+    Clock::time_point told_;  ///< when those who wait last heard of us, all of them
     std::unique_ptr<char[]> buffer_ = std::make_unique_for_overwrite<char[]>(kMaxSessionMessage);
 };
 
@@ -93,9 +95,8 @@ void Broker::run() {
         // Requests that come after this die with the socket, and their senders try again.
         if (members_.empty() && !lingers()) return;
         const auto ready = sys::epoll_wait(epoll_.get(), patience_ms());
-        if (ready.empty())
-            for (const auto& end : waiting_) send_answer(end, Answer::wait, "");
         if (!take_events(ready)) return;
+        reassure();
     }
 }
 
@@ -142,11 +143,11 @@ std::optional<Request> Broker::next_request() {
     while (true) {
         auto received = sys::receive_now(start_.socket.get(), buffer());
         if (!received) return std::nullopt;
-        if (received->uid != ::geteuid() || received->fds.size() != 2 || received->size == 0 ||
-            buffer_[0] != kRequestByte)
-            continue;
+        if (received->uid != ::geteuid() || received->fds.size() != 2) continue;
+        auto wanted = parse_request({buffer_.get(), received->size});
+        if (!wanted) continue;
         return Request{std::move(received->fds[0]), std::move(received->fds[1]),
-                       std::string(&buffer_[1], received->size - 1)};
+                       std::move(*wanted)};
     }
 }
 
@@ -154,7 +155,7 @@ std::optional<Request> Broker::next_request() {
 bool Broker::take_requests() {
     while (auto request = next_request()) {
         if (is_over()) return false;
-        if (request->identity != start_.identity) {
+        if (request->wanted.identity != start_.identity) {
             send_answer(request->end, Answer::conflict, start_.identity);
             continue;
         }
@@ -162,6 +163,7 @@ bool Broker::take_requests() {
         sys::epoll_add(epoll_.get(), number);
         members_.emplace(number, std::move(request->member));
         lonely_since_.reset();
+        start_.linger_ms = std::max(start_.linger_ms, request->wanted.linger_ms);
         if (!namespaces_.empty()) {
             send_answer(request->end, Answer::entered, "", numbers_of(namespaces_));
             continue;
@@ -172,14 +174,23 @@ bool Broker::take_requests() {
     return true;
 }
 
-/// True when all members have ended, or the maker has failed, though no event has told us yet: who
-/// asks after its end meets a session no more, however late its broker runs.
+/// True when all members have ended, or the image's server, or the maker has failed, though no
+/// event has told us yet: who asks after its end meets a session no more, however late its broker
+/// runs.
 bool Broker::is_over() {
     if (start_.maker && !take_hand_over()) return true;
     if (namespaces_.empty()) return false;  // its maker is at work
+    if (server_ && sys::wait_process_end(server_.get(), 0)) return true;
     while (!members_.empty() && sys::wait_process_end(members_.begin()->first, 0))
         members_.erase(members_.begin());
     return members_.empty() && !lingers();
+}
+
+/// Those who wait give up on a broker that is silent, however much others have to say to it.
+void Broker::reassure() {
+    if (waiting_.empty() || Clock::now() - told_ < kHeartbeat) return;
+    for (const auto& end : waiting_) send_answer(end, Answer::wait, "");
+    told_ = Clock::now();
 }
 
 /// True while a session without members is kept for the next.
@@ -190,11 +201,13 @@ bool Broker::lingers() {
 }
 
 int Broker::patience_ms() const {
-    if (!waiting_.empty()) return kHeartbeatMs;
+    const auto until = [](Clock::time_point end) {
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
+        return static_cast<int>(std::clamp<int64_t>(left.count(), 0, 60'000));
+    };
+    if (!waiting_.empty()) return until(told_ + kHeartbeat);
     if (!lonely_since_ || !members_.empty()) return -1;
-    const auto end = *lonely_since_ + std::chrono::milliseconds(start_.linger_ms);
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
-    return static_cast<int>(std::clamp<int64_t>(left, 0, 60'000));
+    return until(*lonely_since_ + std::chrono::milliseconds(start_.linger_ms));
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <malloc.h>
-#include <poll.h>
 #include <sys/file.h>
 #include <sys/inotify.h>
 #include <sys/socket.h>
@@ -27,6 +26,7 @@
 #include "slipway/base/error.hpp"
 #include "slipway/base/fault.hpp"
 #include "slipway/base/sys.hpp"
+#include "slipway/base/sys_process.hpp"
 #include "slipway/image/squashfs.hpp"
 #include "start_files.hpp"
 #include "tidy.hpp"
@@ -37,6 +37,7 @@ namespace {
 
 constexpr unsigned kMaxThreads = 4;
 constexpr int kLockTries = 2000;
+constexpr int kLastMomentMs = 100;
 constexpr size_t kMaxMessage = 128 << 10;
 constexpr int kMostKeptBytes = 4 << 20;
 constexpr char kServeMessage = 's', kTidyMessage = 't';
@@ -313,8 +314,7 @@ UniqueFd take_server_pidfd(FuseServer& server) {
 bool server_has_ended(FuseServer& server) {
     if (!server.pidfd) server.pidfd = take_server_pidfd(server);
     if (!server.pidfd) return true;
-    pollfd ended{server.pidfd.get(), POLLIN, 0};
-    return ::poll(&ended, 1, 0) > 0;
+    return sys::wait_process_end(server.pidfd.get(), kLastMomentMs);
 }
 
 int fuse_device(const FuseServer& server, size_t step) {

@@ -37,6 +37,7 @@ struct FuseServer {
 FuseServer start_fuse_server(const RunPlan& plan);
 /// The server's pidfd, which it sends us as soon as it runs; empty when it has ended before.
 UniqueFd take_server_pidfd(FuseServer& server);
+/// Whether it has, or does so in a moment: who uses its mount is told a little before we are.
 bool server_has_ended(FuseServer& server);
 /// The device to mount for a step. Pre: the step is a squashfs file.
 int fuse_device(const FuseServer& server, size_t step);

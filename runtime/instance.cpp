@@ -31,7 +31,6 @@
 #include "slipway/base/sys.hpp"
 #include "slipway/base/sys_process.hpp"
 #include "stage.hpp"
-#include "stage.hpp"
 
 namespace slipway::runtime {
 
@@ -261,7 +260,7 @@ InstanceStatus status_of(const InstanceDirectory& directory, const InstanceRecor
         status.state = State::ended;
         status.end = record.end.empty() ? "its supervisor was killed" : record.end;
         status.exit_status = record.exit_status;
-    } else if (record.command.pid != 0) {
+    } else if (record.entered) {
         status.state = !record.awaits_ready ? State::running
                        : record.ready       ? State::ready
                                             : State::starting;
@@ -277,7 +276,7 @@ InstanceStatus start_instance(const InstanceStart& start) {
         start.ready_timeout ? parse_duration_ms(*start.ready_timeout, "--ready-timeout")
                             : kReadyTimeoutMs;
     SupervisorJob job = plan_instance(start);
-    job.directory = InstanceDirectory::open();
+    job.directory = InstanceDirectory::make();
     UniqueFd channel;
     {
         const FileLock held = job.directory.lock();
@@ -327,10 +326,12 @@ void stop_instance(const std::string& name, const InstanceStop& request) {
     const int signal =
         request.signal ? parse_signal(*request.signal, "--signal") : record->stop_signal;
     if (const auto supervisor = open_process(record->supervisor)) {
-        // A command that is not there yet: its supervisor gives up the start.
-        const auto& target = record->command.pid != 0 ? record->command : record->supervisor;
-        signal_process(target, signal);
-        signal_process(target, SIGCONT);
+        if (record->entered) {
+            signal_process(record->command, signal);
+            signal_process(record->command, SIGCONT);
+        } else {
+            signal_process(record->supervisor, SIGTERM);  // it gives up the start
+        }
         if (!sys::wait_process_end(supervisor->get(), static_cast<int>(time_ms)))
             kill_processes_of(*record, kKillLimit);
         end_supervisor(*record);

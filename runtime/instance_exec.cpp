@@ -77,6 +77,10 @@ InstanceRecord find_instance(const InstanceDirectory& directory, const std::stri
     const auto record = directory.read(name);
     if (!record) throw ended(name);
     if (!record->end.empty()) throw ended(name).note("it has ended: " + record->end);
+    if (is_alive(record->supervisor) && !record->entered)
+        throw Error(ErrorKind::busy,
+                    fmt::format("the instance {} is still being started", slipway::quoted(name)))
+            .hint("wait until `slipway instance start` has returned");
     if (!is_alive(record->command)) throw ended(name).note("its command has ended");
     return *record;
 }

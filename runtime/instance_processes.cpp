@@ -27,14 +27,6 @@ struct Candidate {
     bool proven = false;
 };
 
-std::string mount_namespace_of(const std::string& proc_name) {
-    try {
-        return sys::readlinkat(AT_FDCWD, "/proc/" + proc_name + "/ns/mnt");
-    } catch (const SysError&) {
-        return "";
-    }
-}
-
 bool has_variable(pid_t pid, const std::string& variable) {
     try {
         const std::string text =
@@ -65,6 +57,14 @@ std::vector<Candidate> candidates(const InstanceRecord& record) {
 
 }  // namespace
 
+std::string mount_namespace_of(const std::string& proc_name) {
+    try {
+        return sys::readlinkat(AT_FDCWD, "/proc/" + proc_name + "/ns/mnt");
+    } catch (const SysError&) {
+        return "";
+    }
+}
+
 InstanceProcesses processes_of(const InstanceRecord& record) {
     auto found = candidates(record);
     std::vector<ProcessIdentity> descendants;
@@ -76,7 +76,10 @@ InstanceProcesses processes_of(const InstanceRecord& record) {
     std::set<std::string> own_namespaces;
     for (auto& one : found) {
         one.proven = one.proven || one.process == record.command;
-        const bool elsewhere = !one.mount_namespace.empty() && one.mount_namespace != ours;
+        // Not the host's, whatever namespace we are in: the session's helpers live there, as do all
+        // other processes of the user.
+        const bool elsewhere = !one.mount_namespace.empty() && one.mount_namespace != ours &&
+                               one.mount_namespace != record.host_namespace;
         if ((one.proven || descends(one)) && elsewhere) own_namespaces.insert(one.mount_namespace);
     }
     InstanceProcesses result;

@@ -70,7 +70,9 @@ Json to_json(const InstanceRecord& record) {
     Json json = {{"name", record.name},
                  {"id", record.id},
                  {"supervisor", to_json(record.supervisor)},
+                 {"host_namespace", record.host_namespace},
                  {"command", to_json(record.command)},
+                 {"entered", record.entered},
                  {"starter", to_json(record.starter)},
                  {"accepted", record.accepted},
                  {"image", record.image},
@@ -93,7 +95,9 @@ InstanceRecord record_from(const Json& json) {
     record.name = json.at("name");
     record.id = json.at("id");
     record.supervisor = process_from(json.at("supervisor"));
+    record.host_namespace = json.at("host_namespace");
     record.command = process_from(json.at("command"));
+    record.entered = json.at("entered");
     record.starter = process_from(json.at("starter"));
     record.accepted = json.at("accepted");
     record.image = json.at("image");
@@ -124,6 +128,11 @@ void remove_if_there(int dir, const std::string& name) {
 InstanceDirectory InstanceDirectory::open() {
     InstanceDirectory directory;
     directory.path_ = join_path(base_directory(), host_name() + "-" + where_pids_count());
+    return directory;
+}
+
+InstanceDirectory InstanceDirectory::make() {
+    InstanceDirectory directory = open();
     try {
         sys::make_directories(directory.path_, 0700);
     } catch (SysError& error) {
@@ -139,9 +148,10 @@ std::string InstanceDirectory::log_path(const std::string& name) const {
 
 std::vector<std::string> InstanceDirectory::names() const {
     std::vector<std::string> found;
-    const UniqueFd dir = sys::open(path_, O_RDONLY | O_DIRECTORY);
-    for (const auto& name : sys::list_directory(dir.get(), path_))
-        if (sys::stat_if_exists(dir.get(), name + "/" + kRecordFile)) found.push_back(name);
+    const auto dir = sys::openat_if_exists(AT_FDCWD, path_, O_RDONLY | O_DIRECTORY);
+    if (!dir) return found;
+    for (const auto& name : sys::list_directory(dir->get(), path_))
+        if (sys::stat_if_exists(dir->get(), name + "/" + kRecordFile)) found.push_back(name);
     return found;
 }
 

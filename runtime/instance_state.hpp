@@ -17,7 +17,9 @@ struct InstanceRecord {
     std::string name;
     std::string id;              ///< random; in the environment of all that runs in the instance
     ProcessIdentity supervisor;  ///< ours
+    std::string host_namespace;  ///< the mount namespace of who started it
     ProcessIdentity command;     ///< pid 0 until it is started
+    bool entered = false;        ///< the command is what runs in the container, no more its set-up
     std::string image;
     std::vector<std::string> argv;
     std::vector<std::string> environment;  ///< of the command, "K=V"
@@ -41,8 +43,10 @@ inline constexpr const char* kInstanceIdVariable = "SLIPWAY_INSTANCE_ID";
 /// directory may be shared by many hosts, and a pid means nothing on another.
 class InstanceDirectory {
  public:
-    /// Find it, and make it if absent. Throws: SysError.
+    /// Find it; where there is none, nothing is remembered. Throws: SysError.
     static InstanceDirectory open();
+    /// The same, made if absent.
+    static InstanceDirectory make();
 
     const std::string& path() const { return path_; }
     std::string log_path(const std::string& name) const;
@@ -75,6 +79,9 @@ struct InstanceProcesses {
     std::vector<ProcessIdentity> helpers;
 };
 InstanceProcesses processes_of(const InstanceRecord& record);
+/// The mount namespace of a process ("self": ours), as the kernel names it; "" when we may not
+/// know.
+std::string mount_namespace_of(const std::string& proc_name);
 /// Send SIGKILL to all of them until none is left; false when some outlive `limit`.
 bool kill_processes_of(const InstanceRecord& record, std::chrono::milliseconds limit);
 

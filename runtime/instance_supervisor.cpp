@@ -44,6 +44,7 @@ class InstanceSupervisor {
         ::signal(SIGCHLD, SIG_DFL);
         sys::set_child_subreaper();  // the session's own processes are reaped here, too
         job_.record.supervisor = identify(::getpid()).value();
+        job_.record.host_namespace = mount_namespace_of("self");
         // Killed meanwhile, our starter holds the name no more: it may be another's by now.
         if (pollfd gone{job_.channel.get(), POLLIN, 0}; ::poll(&gone, 1, 0) > 0) ::_exit(0);
         job_.directory.write(job_.record);
@@ -135,7 +136,10 @@ class InstanceSupervisor {
     void take_start() {
         error_ = read_all(child_.error_pipe.get(), "error pipe");
         child_.error_pipe.reset();
-        if (error_.empty()) tell(InstanceNews::started);
+        if (!error_.empty()) return;
+        job_.record.entered = true;
+        remember();
+        tell(InstanceNews::started);
     }
 
     void hear() {
@@ -166,6 +170,7 @@ class InstanceSupervisor {
     void begin_stop(std::chrono::seconds grace) {
         if (stopping_) return;
         stopping_ = true;
+        if (!job_.record.entered) grace = {};  // nothing runs yet that could end well
         kill_at_ = Clock::now() + grace;
         if (grace.count() == 0) return;
         sys::try_signal(child_.process.pidfd(), job_.record.stop_signal);

@@ -18,6 +18,6 @@ RunPlan plan_run(const RunSpec& spec, const HostFacts& facts, const image::Runna
 std::vector<int> descriptors_of(const RunPlan& plan);
 
 /// Version of the session protocol; part of every session key.
-inline constexpr int kSessionProtocol = 2;
+inline constexpr int kSessionProtocol = 3;
 
 }  // namespace slipway::runtime

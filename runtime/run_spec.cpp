@@ -61,7 +61,10 @@ RunSpec make_run_spec(const RunOptions& options) {
     spec.fake_root_calls = options.fake_root_calls;
     spec.share_session = options.session != "none";
     if (spec.share_session) spec.session_name = options.session;
-    if (options.linger) spec.linger_ms = parse_duration_ms(*options.linger, "--linger");
+    if (options.linger) {
+        const uint64_t linger_ms = parse_duration_ms(*options.linger, "--linger");
+        if (spec.share_session) spec.linger_ms = linger_ms;
+    }
     if (options.timeout) spec.timeout_ms = parse_duration_ms(*options.timeout, "--timeout");
     spec.detach_on_kill = options.detach_on_kill;
     return spec;

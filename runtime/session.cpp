@@ -93,7 +93,7 @@ bool Question::is_foreign() const {
 bool Question::send_request(const UniqueFd& socket, const UniqueFd& end, Outcome& failure) const {
     const timeval step{0, static_cast<suseconds_t>(kOwnerCheckAfter.count() * 1000)};
     ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &step, sizeof step);
-    const std::string request = kRequestByte + identity_;
+    const std::string request = to_message({plan_.linger_ms, identity_});
     const auto data = std::as_bytes(std::span(request));
     const auto deadline = Clock::now() + kSilenceLimit;
     for (bool first = true;; first = false) {

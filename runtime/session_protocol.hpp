@@ -2,12 +2,23 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
 
 namespace slipway::runtime {
 
-/// A request is one datagram: this byte, then the plan's identity; with it come one end of a pair
-/// of sockets for the answer, and the member's pidfd. Other versions have other session keys.
-inline constexpr char kRequestByte = 2;
+/// What a rank asks for. With the datagram come one end of a pair of sockets for the answer, and
+/// the member's pidfd. Other versions have other session keys.
+struct SessionRequest {
+    uint64_t linger_ms = 0;  ///< how long the session is kept after its end, at least
+    std::string identity;    ///< of the plan
+};
+std::string to_message(const SessionRequest& request);
+/// std::nullopt for what no rank sends.
+std::optional<SessionRequest> parse_request(std::string_view message);
+
 /// Longest request, answer or error.
 inline constexpr size_t kMaxSessionMessage = 128 << 10;
 

@@ -20,8 +20,8 @@ namespace {
 
 constexpr std::string_view kSlurm = "slurmstepd";
 constexpr int kMaxAncestors = 16;
-constexpr int kAnswerMs = 200;
-constexpr long kGraceNs = 20'000'000;  // Slurm signals one process after the other
+constexpr int kAnswerMs = 1000;
+constexpr long kGraceNs = 200'000'000;  // Slurm signals one process after the other
 
 bool is_slurm(pid_t pid) {
     const auto facts = read_process(pid);
@@ -50,8 +50,9 @@ int hear(int socket) {
         ::sigemptyset(&one);
         ::sigaddset(&one, number);
         const timespec grace{0, kGraceNs};
-        const char heard = ::sigtimedwait(&one, nullptr, &grace) == number ? 1 : 0;
-        if (::send(socket, &heard, 1, MSG_NOSIGNAL) != 1) break;
+        const bool heard = ::sigtimedwait(&one, nullptr, &grace) == number;
+        const unsigned char answer[2] = {number, heard};
+        if (::send(socket, answer, sizeof answer, MSG_NOSIGNAL) != sizeof answer) break;
     }
     return 0;
 }
@@ -67,14 +68,18 @@ SignalWitness::SignalWitness() {
 }
 
 bool SignalWitness::went_to_everybody(const sys::SignalReceived& signal) {
-    if (!child_) return false;
+    if (!child_ || !is_slurm(signal.sender)) return false;
     const auto number = static_cast<unsigned char>(signal.number);
+    unsigned char answer[2] = {};
+    // One that came too late for its own question is not the answer to this.
+    while (::recv(ours_.get(), answer, sizeof answer, MSG_DONTWAIT) > 0) continue;
     if (::send(ours_.get(), &number, 1, MSG_NOSIGNAL | MSG_DONTWAIT) != 1) return false;
-    pollfd answer{ours_.get(), POLLIN, 0};
-    char heard = 0;
-    if (::poll(&answer, 1, kAnswerMs) <= 0 || ::recv(ours_.get(), &heard, 1, MSG_DONTWAIT) != 1)
-        return false;
-    return heard == 1 && is_slurm(signal.sender);
+    pollfd ready{ours_.get(), POLLIN, 0};
+    while (::poll(&ready, 1, kAnswerMs) > 0) {
+        if (::recv(ours_.get(), answer, sizeof answer, MSG_DONTWAIT) != sizeof answer) return false;
+        if (answer[0] == number) return answer[1] != 0;
+    }
+    return false;
 }
 
 }  // namespace slipway::runtime

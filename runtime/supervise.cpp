@@ -21,6 +21,7 @@
 #include "slipway/base/file.hpp"
 #include "slipway/base/log.hpp"
 #include "slipway/base/process.hpp"
+#include "slipway/base/process_facts.hpp"
 #include "slipway/base/sys.hpp"
 #include "slipway/base/sys_process.hpp"
 
@@ -62,6 +63,17 @@ bool is_pending(int signal) {
     sigset_t pending;
     ::sigpending(&pending);
     return ::sigismember(&pending, signal) == 1;
+}
+
+/// Whether no shell of our session controls our process group as a job: nobody would continue it.
+bool group_is_orphaned() {
+    const pid_t group = ::getpgrp();
+    pid_t parent = ::getppid();
+    while (parent > 1 && ::getpgid(parent) == group) {
+        const auto facts = read_process(parent);
+        parent = facts ? facts->parent : 0;
+    }
+    return parent <= 1 || ::getsid(parent) != ::getsid(0);
 }
 
 /// Stop as the command was stopped, so that the shell's job control sees it. True when we were
@@ -159,10 +171,17 @@ class Supervisor {
         sys::close_all_but({signals_.get(), child_.process.pidfd(), witness_.socket()});
     }
 
+    /// Of the kernel's signals: what the terminal sent, the command got itself, for it is in the
+    /// same group; but a hang-up is told to the leader of the session alone, and a timer that was
+    /// set before us rings here.
+    bool is_ours_alone(int number) const {
+        if (number == SIGHUP || number == SIGCONT) return !terminal_ || ::getsid(0) == ::getpid();
+        return number == SIGALRM;
+    }
+
     void handle(const sys::SignalReceived& signal) {
         if (signal.number == SIGCHLD) return;
-        // What the terminal sent, the command got itself: it is in the same group.
-        if (signal.from_kernel) return;
+        if (signal.from_kernel && !is_ours_alone(signal.number)) return;
         if (witness_.went_to_everybody(signal)) return;
         if (!ended_) sys::forward_signal(child_.process.pidfd(), signal);
     }
@@ -170,8 +189,8 @@ class Supervisor {
     void handle(const sys::ChildChange& change) {
         if (change.pid != command_) return;  // an orphan, reaped
         if (change.stopped) {
-            // Away from a terminal there may be no shell to continue us, and the time limit counts.
-            if (deadline_ && !terminal_) return;
+            // Away from a terminal the time limit counts, and there may be no shell to continue us.
+            if (!terminal_ && (deadline_ || group_is_orphaned())) return;
             // Continued, we find the SIGCONT waiting, to be forwarded as any other signal.
             if (!stop_self(change.stop_signal)) sys::try_signal(child_.process.pidfd(), SIGCONT);
             return;

@@ -98,8 +98,11 @@ std::optional<ChildChange> next_child_change(pid_t owned) {
     change.pid = info.si_pid;
     change.stopped = info.si_code == CLD_STOPPED || info.si_code == CLD_TRAPPED;
     if (change.stopped) change.stop_signal = info.si_status;
+    // Of a stopped child only the stop is taken: it may have been killed since, and that is told
+    // next.
     if (change.stopped || change.pid != owned)
-        ::waitid(P_PID, static_cast<id_t>(change.pid), &info, WEXITED | WSTOPPED | WNOHANG);
+        ::waitid(P_PID, static_cast<id_t>(change.pid), &info,
+                 (change.stopped ? WSTOPPED : WEXITED) | WNOHANG);
     return change;
 }
 

@@ -65,17 +65,43 @@ namespace {
 
 constexpr size_t kMaxDescriptors = 16;
 
-void attach_descriptors(msghdr& message, char* control, std::span<const int> fds) {
+/// One part of data, with room for descriptors and credentials.
+struct Message {
+    explicit Message(std::span<const std::byte> data)
+        : part{const_cast<std::byte*>(data.data()), data.size()} {
+        header.msg_iov = &part;
+        header.msg_iovlen = 1;
+    }
+    Message(const Message&) = delete;
+    Message& operator=(const Message&) = delete;
+
+    iovec part;
+    alignas(cmsghdr) char control[CMSG_SPACE(kMaxDescriptors * sizeof(int)) +
+                                  CMSG_SPACE(sizeof(ucred))] = {};
+    msghdr header{};
+};
+
+void attach_descriptors(Message& message, std::span<const int> fds) {
     if (fds.size() > kMaxDescriptors)
         throw Error(ErrorKind::internal, "too many descriptors in one message");
     if (fds.empty()) return;
-    message.msg_control = control;
-    message.msg_controllen = CMSG_SPACE(fds.size_bytes());
-    cmsghdr* header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(fds.size_bytes());
-    std::memcpy(CMSG_DATA(header), fds.data(), fds.size_bytes());
+    message.header.msg_control = message.control;
+    message.header.msg_controllen = CMSG_SPACE(fds.size_bytes());
+    cmsghdr* first = CMSG_FIRSTHDR(&message.header);
+    first->cmsg_level = SOL_SOCKET;
+    first->cmsg_type = SCM_RIGHTS;
+    first->cmsg_len = CMSG_LEN(fds.size_bytes());
+    std::memcpy(CMSG_DATA(first), fds.data(), fds.size_bytes());
+}
+
+/// The bytes that came, or -1 with errno.
+ssize_t receive(int socket, Message& message, int flags) {
+    message.header.msg_control = message.control;
+    message.header.msg_controllen = sizeof message.control;
+    ssize_t size = 0;
+    while ((size = ::recvmsg(socket, &message.header, MSG_CMSG_CLOEXEC | flags)) < 0)
+        if (errno != EINTR) break;
+    return size;
 }
 
 void take_control(msghdr& message, std::vector<UniqueFd>& fds, std::optional<uid_t>* uid) {
@@ -100,29 +126,18 @@ void take_control(msghdr& message, std::vector<UniqueFd>& fds, std::optional<uid
 }  // namespace
 
 void send_message(int socket, std::span<const std::byte> data, std::span<const int> fds) {
-    iovec part{const_cast<std::byte*>(data.data()), data.size()};
-    alignas(cmsghdr) char control[CMSG_SPACE(kMaxDescriptors * sizeof(int))] = {};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    attach_descriptors(message, control, fds);
-    while (::sendmsg(socket, &message, MSG_NOSIGNAL) < 0)
+    Message message(data);
+    attach_descriptors(message, fds);
+    while (::sendmsg(socket, &message.header, MSG_NOSIGNAL) < 0)
         if (errno != EINTR) throw SysError("cannot send a message", "sendmsg");
 }
 
 size_t receive_message(int socket, std::span<std::byte> data, std::vector<UniqueFd>& fds) {
-    iovec part{data.data(), data.size()};
-    alignas(cmsghdr) char control[CMSG_SPACE(kMaxDescriptors * sizeof(int))] = {};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = control;
-    message.msg_controllen = sizeof control;
-    ssize_t n = 0;
-    while ((n = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC)) < 0)
-        if (errno != EINTR) throw SysError("cannot receive a message", "recvmsg");
-    take_control(message, fds, nullptr);
-    return static_cast<size_t>(n);
+    Message message(data);
+    const ssize_t size = receive(socket, message, 0);
+    if (size < 0) throw SysError("cannot receive a message", "recvmsg");
+    take_control(message.header, fds, nullptr);
+    return static_cast<size_t>(size);
 }
 
 UniqueFd datagram_socket() {
@@ -157,15 +172,11 @@ int send_to_abstract(int socket, const std::string& name, std::span<const std::b
                      std::span<const int> fds) {
     sockaddr_un address;
     const socklen_t size = abstract_address(name, address);
-    iovec part{const_cast<std::byte*>(data.data()), data.size()};
-    alignas(cmsghdr) char control[CMSG_SPACE(kMaxDescriptors * sizeof(int))] = {};
-    msghdr message{};
-    message.msg_name = &address;
-    message.msg_namelen = size;
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    attach_descriptors(message, control, fds);
-    while (::sendmsg(socket, &message, MSG_NOSIGNAL) < 0)
+    Message message(data);
+    message.header.msg_name = &address;
+    message.header.msg_namelen = size;
+    attach_descriptors(message, fds);
+    while (::sendmsg(socket, &message.header, MSG_NOSIGNAL) < 0)
         if (errno != EINTR) return errno;
     return 0;
 }
@@ -177,23 +188,16 @@ void pass_credentials(int socket) {
 }
 
 std::optional<Received> receive_now(int socket, std::span<std::byte> data) {
-    iovec part{data.data(), data.size()};
-    alignas(cmsghdr) char
-        control[CMSG_SPACE(kMaxDescriptors * sizeof(int)) + CMSG_SPACE(sizeof(ucred))] = {};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = control;
-    message.msg_controllen = sizeof control;
-    ssize_t n = 0;
-    while ((n = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT)) < 0) {
+    Message message(data);
+    const ssize_t size = receive(socket, message, MSG_DONTWAIT);
+    if (size < 0) {
         if (errno == EAGAIN) return std::nullopt;
         if (errno == ECONNRESET) return Received{};
-        if (errno != EINTR) throw SysError("cannot receive a message", "recvmsg");
+        throw SysError("cannot receive a message", "recvmsg");
     }
     Received received;
-    received.size = static_cast<size_t>(n);
-    take_control(message, received.fds, &received.uid);
+    received.size = static_cast<size_t>(size);
+    take_control(message.header, received.fds, &received.uid);
     return received;
 }
 

@@ -49,8 +49,9 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
     std::string text = error.what();
     if (text.size() > 1 && std::isupper(static_cast<unsigned char>(text[1])) == 0)
         text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
-    const std::string of = chosen.empty() ? "slipway" : "slipway " + chosen[0]->get_name();
-    return Error(ErrorKind::usage, text).hint(of + " --help");
+    const CLI::App* of = &app;
+    for (auto below = chosen; !below.empty(); below = of->get_subcommands()) of = below[0];
+    return Error(ErrorKind::usage, text).hint(full_name(*of) + " --help");
 }
 
 /// Add the subcommand that the first word names, and no other: declaring the options of all takes
@@ -101,6 +102,11 @@ int report(const Error& error) {
 }
 
 }  // namespace
+
+std::string full_name(const CLI::App& command) {
+    const CLI::App* parent = command.get_parent();
+    return (parent == nullptr ? "" : full_name(*parent) + ' ') + command.get_name();
+}
 
 int run_program(Subcommands subcommands, int argc, char* argv[]) {
     sys::hold_standard_descriptors();

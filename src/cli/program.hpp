@@ -14,6 +14,8 @@ struct Subcommand {
 };
 using Subcommands = std::span<const Subcommand>;
 
+/// "slipway instance start": the words that lead to a subcommand.
+std::string full_name(const CLI::App& command);
 /// slipway (or ch-run, if that is its name) from its arguments to its exit status, errors told.
 int run_program(Subcommands subcommands, int argc, char* argv[]);
 

@@ -6,8 +6,10 @@
 
 #include <CLI/CLI.hpp>
 #include <map>
+#include <type_traits>
 
 #include "command.hpp"
+#include "program.hpp"
 #include "slipway/base/error.hpp"
 
 namespace slipway::cli {
@@ -16,11 +18,13 @@ namespace {
 using Kind = runtime::EnvChange::Kind;
 
 /// Split what follows the options: IMAGE [--] [COMMAND...].
-void take_image_and_command(const std::vector<std::string>& words, const std::string& name,
-                            runtime::RunOptions& run) {
-    const std::string usage = "slipway " + name;
+void take_image_and_command(const CLI::App& command, runtime::RunOptions& run) {
+    const auto words = command.remaining();
+    const std::string usage = full_name(command);
+    const char* before = command.get_option_no_throw("name") == nullptr ? "" : "NAME ";
     if (words.empty())
-        throw Error(ErrorKind::usage, "no image was named").hint(usage + " IMAGE -- COMMAND");
+        throw Error(ErrorKind::usage, "no image was named")
+            .hint(fmt::format("{} {}IMAGE -- COMMAND", usage, before));
     if (words[0].size() > 1 && words[0][0] == '-')
         throw Error(ErrorKind::usage, "unknown option " + slipway::quoted(words[0]))
             .hint(usage + " --help");
@@ -63,9 +67,13 @@ class Declaration {
  public:
     explicit Declaration(CLI::App& command) : command_(command) {}
 
+    /// Of an option that takes one value the last counts, so that a wrapper's can be replaced.
     template <typename Value>
     void option(const char* names, Value& into, const char* help) const {
-        if (was_typed(names)) command_.add_option(names, into, help)->allow_extra_args(false);
+        if (!was_typed(names)) return;
+        CLI::Option* option = command_.add_option(names, into, help)->allow_extra_args(false);
+        if constexpr (std::is_same_v<Value, std::string>)
+            option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     }
     template <typename Value>
     void flag(const char* names, Value& into, const char* help) const {
@@ -154,7 +162,7 @@ void add_run_options(CLI::App& command, RunFlags& flags) {
 
 runtime::RunOptions take_run_options(const CLI::App& command, RunFlags& flags) {
     runtime::RunOptions& run = flags.run;
-    take_image_and_command(command.remaining(), command.get_name(), run);
+    take_image_and_command(command, run);
     run.binds = with_origin(flags.binds, "--bind");
     run.data = with_origin(flags.data, "--data");
     run.env = env_in_order(command, flags);

@@ -69,6 +69,15 @@ class BadInput(SlipwayTest):
         result = self.slipway("run", self.make_image(), "-c", "x")
         self.assert_fails(result, 'cannot find the command "-c"', "try: put options before IMAGE", status=127)
 
+    def test_the_last_of_two_counts(self):
+        for options, out in ((("--cd", "/etc", "--cd", "/usr"), "/usr\n"), (("--session=none", "--session", "a", "-c", "/tmp"), "/tmp\n")):
+            self.assertEqual(self.assert_succeeds(self.slipway("run", *options, "/", "--", "pwd")).stdout, out)
+
+    def test_a_hint_names_the_whole_subcommand(self):
+        self.assert_fails(self.slipway("instance", "start", "web"), "no image was named",
+                          "try: slipway instance start NAME IMAGE -- COMMAND")
+        self.assert_fails(self.slipway("instance", "start"), "try: slipway instance start --help")
+
     def test_a_deleted_working_directory(self):
         image = self.make_image()
         shell = f'mkdir {self.path("gone")}; cd {self.path("gone")}; rmdir {self.path("gone")}; exec "$@"'

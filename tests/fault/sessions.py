@@ -289,6 +289,48 @@ class Sessions(SlipwayTest):
             self.assertEqual(set(self.processes(SERVER)), server, "the same server serves them all")
         self.wait_until(lambda: not self.processes(), "the session outlives its time", 10)
 
+    def test_who_waits_hears_of_it_whoever_comes_meanwhile(self):
+        """A container that takes longer than a silent broker is given, and ranks that come all the time."""
+        ranks = [self.start("sleep", "600", env={"SLIPWAY_FAULT": "container.assembled:sleep=4000"})]
+        self.wait_until(lambda: self.processes(BROKER), "the session has no broker")
+        for _ in range(12):
+            ranks.append(self.start("sleep", "600"))
+            time.sleep(0.3)
+        self.wait_until(lambda: len(self.processes("sleep")) == len(ranks), "a rank does not run")
+        self.assertEqual((len(self.processes(BROKER)), len(self.processes(SERVER))), (1, 1))
+        for rank in ranks:
+            rank.kill()
+        self.assertEqual([error for _, error in self.finish(ranks) if error], [])
+
+    def test_nobody_is_taken_in_after_the_servers_end(self):
+        holder = self.start("sleep", "600", options=("--session=mine",))
+        self.wait_until(lambda: self.processes("sleep") and len(self.processes(BROKER)) == 1, "the first rank does not run")
+        (broker,), (server,) = self.processes(BROKER), self.processes(SERVER)
+        os.kill(broker, signal.SIGSTOP)
+        os.kill(server, signal.SIGKILL)
+        self.wait_until(lambda: server not in self.processes(), "the server lives")
+        after = self.start("true", options=("--session=mine",))
+        time.sleep(0.3)  # it asks the one that has stopped
+        os.kill(broker, signal.SIGCONT)
+        self.assert_all_fine(self.finish([after]))
+        holder.kill()
+        self.finish([holder])
+
+    def test_who_joins_may_ask_for_a_longer_time(self):
+        holder = self.start("sleep", "600", options=("--session=mine",))
+        self.wait_until(lambda: self.processes("sleep"), "the first rank does not run")
+        server = set(self.processes(SERVER))
+        self.assert_all_fine(self.finish([self.start("true", options=("--session=mine", "--linger=60"))]))
+        holder.kill()
+        self.finish([holder])
+        time.sleep(0.5)
+        self.assertEqual(set(self.processes(SERVER)), server, "the session is kept")
+        self.assert_all_fine(self.finish([self.start("true", options=("--session=mine",))]))
+        self.assertEqual(set(self.processes(SERVER)), server, "the next was in it")
+        for pid in self.processes(BROKER):
+            os.kill(pid, signal.SIGKILL)
+        self.wait_until(lambda: not self.processes(), "a server without a session lives")
+
     def test_ranks_read_each_others_memory(self):
         """Cross-memory attach, by which MPI moves data within a node, works inside a session and not across."""
         root = self.path("cma")

@@ -259,6 +259,38 @@ class InstanceTest(SlipwayTest):
         bystander.kill()
         bystander.wait()
 
+    def test_what_is_being_started_is_not_entered(self):
+        slow = dict(self.env, SLIPWAY_FAULT="container.user-namespace:sleep=3000")
+        starter = subprocess.Popen([program(), "instance", "start", "slow", self.root, "--", "sleep", "60"], env=slow,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.wait_for(lambda: self.listed().get("slow", {}).get("pid"))
+        self.assertEqual(self.listed()["slow"]["state"], "starting")
+        self.assert_fails(self.instance("exec", "slow", "--", "ls", "/"), "is still being started", "try:")
+        self.assertEqual(starter.wait(timeout=30), 0)
+        self.assertEqual(self.listed()["slow"]["state"], "running")
+        self.assert_succeeds(self.instance("exec", "slow", "--", "true"))
+
+    def test_stopping_from_elsewhere_ends_nothing_else(self):
+        """The instance's helpers live in the mount namespace of who started it, as do that user's other processes."""
+        script = ('sleep 47 & "$0" instance start --persist far "$1" -- sh -c "trap \'\' TERM; while :; do sleep 0.1; done"; '
+                  "echo $?; wait")
+        login = subprocess.Popen([require_program("unshare"), "-Urm", "sh", "-c", script, program(), self.root], env=self.env,
+                                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.assertEqual(login.stdout.readline(), "0\n")
+        self.assert_succeeds(self.instance("stop", "--time", "0.2", "far"))
+        self.assertEqual([name for name, _ in self.processes().values() if name == "slipway-service"], [])
+        self.assertIsNone(login.poll())
+        self.assertEqual(len(self.processes("sleep")), 1, "what was started beside the instance lives")
+        for pid in self.processes("sleep"):
+            os.kill(pid, signal.SIGTERM)
+        login.communicate(timeout=20)
+        self.gone()
+
+    def test_asking_makes_nothing(self):
+        self.assertEqual(self.listed(), {})
+        self.assert_fails(self.instance("stop", "nobody"), "there is no instance")
+        self.assertFalse(os.path.exists(self.path("instances")))
+
     def test_log_is_bounded_and_followed(self):
         self.assert_succeeds(self.start("noisy", "i=0; while [ $i -lt 4000 ]; do i=$((i+1)); echo line $i; done; echo done; exec sleep 100",
                                         "--log-size=8k", "--ready-log", "done"))

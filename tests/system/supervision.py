@@ -129,6 +129,39 @@ class SupervisionTest(SlipwayTest):
         os.kill(process.pid, signal.SIGCONT)
         self.assertEqual(process.communicate(timeout=10)[0], "on\n")
 
+    def test_a_hang_up_reaches_the_command(self):
+        """The kernel tells it to the session's leader alone, which may be us (ssh -t, a terminal's window)."""
+        for kind, options in self.modes():
+            with self.subTest(kind):
+                pid, terminal = pty.fork()
+                if pid == 0:
+                    os.execve(program(), [program(), "run", *options, self.root, "--", "sh", "-c", "echo up; sleep 60; true"], self.env)
+                self.assertIn(b"up", os.read(terminal, 100))
+                os.close(terminal)
+                status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+                self.assertIn(status, (-signal.SIGHUP, 128 + signal.SIGHUP))
+                self.end_the_rest()  # what sh started
+
+    def test_a_timer_set_before_rings_for_the_command(self):
+        code = "import os, signal, sys; signal.alarm(2); os.execv(sys.argv[1], sys.argv[1:])"
+        for kind, options in self.modes():
+            with self.subTest(kind):
+                process = self.start([sys.executable, "-c", code, program(), "run", *options, self.root, "--", "sleep", "60"])
+                process.communicate(timeout=30)
+                self.assertIn(process.returncode, (-signal.SIGALRM, 128 + signal.SIGALRM))
+
+    def test_a_stopped_command_that_is_killed_where_no_shell_is(self):
+        for kind, options in self.modes():
+            with self.subTest(kind):
+                process = subprocess.Popen([program(), "run", *options, self.root, "--", "sh", "-c", "echo $$; exec sleep 60"],
+                                           env=self.env, stdout=subprocess.PIPE, text=True, start_new_session=True)
+                command = int(process.stdout.readline())
+                os.kill(command, signal.SIGSTOP)
+                time.sleep(0.3)  # for a supervisor, to follow
+                os.kill(command, signal.SIGKILL)
+                process.communicate(timeout=30)
+                self.assertIn(process.returncode, (-signal.SIGKILL, 128 + signal.SIGKILL))
+
     def test_sigkill_of_the_launcher_ends_the_command(self):
         for kind, options in self.modes():
             with self.subTest(kind):
