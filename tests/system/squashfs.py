@@ -183,6 +183,28 @@ class Lifetime(SquashfsTest):
         process.stdout.close()
         self.assertRegex(said, "Transport endpoint is not connected\n2\n$")
 
+    def test_killed_while_it_reads_ahead_it_leaves_nobody_stuck(self):
+        """Storing a page waits for who reads it, and no signal ends that: the server alone, or all at once as Slurm does."""
+        words = "".join(f"line {i} " for i in range(30000)).encode()
+        image = self.image([Dir("data")] + [File(f"data/{i}", words[i:]) for i in range(250)])
+        for alone in (True, False):
+            for attempt in range(15):
+                process = subprocess.Popen([program("squashfs_probe"), "serve", image, self.path("mnt"), "sh", "-c",
+                                            "cat $0/data/* & cat $0/data/* & wait", self.path("mnt")],
+                                           env=self.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                time.sleep(random.uniform(0.03, 0.25))
+                for pid in [process.pid] if alone else [*self.processes()]:
+                    try:
+                        os.kill(pid, signal.SIGKILL)
+                    except ProcessLookupError:
+                        pass
+                deadline = time.monotonic() + 20
+                while self.processes() and time.monotonic() < deadline:
+                    process.poll()
+                    time.sleep(0.01)
+                self.assertEqual(self.processes(), {}, f"attempt {attempt}, the server alone: {alone}")
+                process.wait(timeout=20)
+
 
 class Damaged(SquashfsTest):
     WALK = "find $0 -ls >/dev/null 2>&1; find $0 -type f -size -100M -exec cat {} + >/dev/null 2>&1; echo walked"

@@ -26,8 +26,8 @@ constexpr uint32_t kFragmentsAhead = 2;
 
 }  // namespace
 
-ReadAhead::ReadAhead(const ImageReader& reader, Find find, Store store, unsigned threads)
-    : reader_(reader), find_(std::move(find)), store_(std::move(store)), most_threads_(threads) {}
+ReadAhead::ReadAhead(const ImageReader& reader, int image, Find find, unsigned threads)
+    : reader_(reader), image_(image), find_(std::move(find)), most_threads_(threads) {}
 
 void ReadAhead::stop() {
     {
@@ -143,9 +143,9 @@ void ReadAhead::submit(Job job) {
     work_.notify_one();
 }
 
-void ReadAhead::start() {
+void ReadAhead::start(int device) {
     const std::lock_guard lock(mutex_);
-    add_thread();
+    add_thread(device);
 }
 
 void ReadAhead::keep_off(int processor) {
@@ -153,15 +153,18 @@ void ReadAhead::keep_off(int processor) {
     for (std::thread& thread : threads_) sys::keep_off_processor(thread.native_handle(), processor);
 }
 
-void ReadAhead::add_thread() {
+/// A new thread begins with the descriptors of the one that makes it, `device` among them.
+void ReadAhead::add_thread(int device) {
     if (stop_ || threads_.size() >= most_threads_) return;
     try {
-        threads_.emplace_back([this] { work(); });
+        threads_.emplace_back([this, device, first = threads_.empty()] { work(device, first); });
     } catch (const std::exception&) {  // the user's limits: fewer, or nothing read ahead
     }
 }
 
-void ReadAhead::work() {
+void ReadAhead::work(int device, bool first) {
+    const PageStore pages(device, image_, !first);
+    if (!pages) return;
     while (true) {
         Job job;
         {
@@ -172,33 +175,34 @@ void ReadAhead::work() {
             if (stop_) return;
             job = std::move(jobs_.front());
             jobs_.pop_front();
-            if (idle_ == 0) add_thread();  // for the next job
+            if (idle_ == 0) add_thread(pages.device());  // for the next job
         }
         try {
             if (job.tails.empty())
-                store_blocks(job);
+                store_blocks(pages, job);
             else
-                store_tails(job);
+                store_tails(pages, job);
         } catch (const std::exception&) {  // who asks for it will be told
         }
     }
 }
 
-void ReadAhead::store_blocks(const Job& job) {
+void ReadAhead::store_blocks(const PageStore& pages, const Job& job) {
     for (uint64_t part = job.first; part < job.first + job.count; ++part)
-        store_part(job.node, job.file, part);
+        store_part(pages, job.node, job.file, part);
 }
 
-void ReadAhead::store_part(uint64_t node, const InodeInfo& file, uint64_t part) {
+void ReadAhead::store_part(const PageStore& pages, uint64_t node, const InodeInfo& file,
+                           uint64_t part) {
     const uint64_t block = reader_.super().block_size, offset = part * block;
     if (offset >= file.size_bytes) return;
     std::this_thread::yield();  // to those who wait for something now
     for (const Piece& piece : reader_.read(file, offset, block))
         if (piece.block && piece.size_bytes > 0)
-            store_(node, offset, piece.block->data.get() + piece.offset, piece.size_bytes);
+            pages.store(node, offset, piece.block->data.get() + piece.offset, piece.size_bytes);
 }
 
-void ReadAhead::store_tails(const Job& job) {
+void ReadAhead::store_tails(const PageStore& pages, const Job& job) {
     // Tails that are equal are stored once in the image; of a hostile one, all may overlap.
     uint64_t left = kMostOfTails * reader_.super().block_size;
     for (const uint64_t node : job.tails) {
@@ -206,7 +210,7 @@ void ReadAhead::store_tails(const Job& job) {
         const uint64_t whole = reader_.block_count(file) * reader_.super().block_size;
         if (file.size_bytes <= whole || file.size_bytes - whole > left) continue;
         left -= file.size_bytes - whole;
-        store_part(node, file, reader_.block_count(file));
+        store_part(pages, node, file, reader_.block_count(file));
     }
 }
 

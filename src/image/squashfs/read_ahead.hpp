@@ -12,28 +12,28 @@
 #include <unordered_map>
 #include <vector>
 
+#include "page_store.hpp"
 #include "reader.hpp"
 
 namespace slipway::image::squashfs {
 
 /// Threads that decompress blocks ahead of the requests and hand them to the kernel. They never
-/// answer a request: storing waits for pages that a READ holds, so that a thread which did both
-/// would wait for itself. Memory: 16 bytes a known file (at most kMostKnown), the queue, and the
-/// blocks that are just being stored, one for each thread.
+/// answer a request: storing waits for pages that a READ holds (page_store.hpp), so that a thread
+/// which did both would wait for itself. Memory: 16 bytes a known file (at most kMostKnown), the
+/// queue, and the blocks that are just being stored, one for each thread.
 class ReadAhead {
  public:
-    /// Give the kernel bytes of a file that it knows. May wait for READs of the same pages.
-    using Store = std::function<void(uint64_t node, uint64_t offset, const uint8_t*, size_t)>;
     /// The inode of a node id.
     using Find = std::function<InodeInfo(uint64_t node)>;
 
-    ReadAhead(const ImageReader& reader, Find find, Store store, unsigned threads);
+    /// `image`: the descriptor that the reader reads.
+    ReadAhead(const ImageReader& reader, int image, Find find, unsigned threads);
     ~ReadAhead() { stop(); }
     ReadAhead(const ReadAhead&) = delete;
 
     /// Before the first request. Its thread creates the others, so that none is a child of a thread
-    /// that answers and may be bound to a processor.
-    void start();
+    /// that answers and may be bound to a processor. `device`: the connection's.
+    void start(int device);
     /// Leave this processor to others; -1: none.
     void keep_off(int processor);
     /// Store nothing more. Pre: whatever is being stored can come to its end: the device has ended.
@@ -65,16 +65,16 @@ class ReadAhead {
 
     uint64_t parts(const InodeInfo& file) const;
     void submit(Job job);
-    void add_thread();
-    void work();
-    void store_blocks(const Job& job);
-    void store_part(uint64_t node, const InodeInfo& file, uint64_t part);
-    void store_tails(const Job& job);
+    void add_thread(int device);
+    void work(int device, bool first);
+    void store_blocks(const PageStore& pages, const Job& job);
+    void store_part(const PageStore& pages, uint64_t node, const InodeInfo& file, uint64_t part);
+    void store_tails(const PageStore& pages, const Job& job);
     void take_tails(uint32_t fragment, uint64_t reader);
 
     const ImageReader& reader_;
+    const int image_;
     const Find find_;
-    const Store store_;
     const unsigned most_threads_;
     std::mutex mutex_;
     std::condition_variable work_;

@@ -40,25 +40,13 @@ struct Serving {
     Serving(const SquashfsServerOptions& options)
         : tree(options),
           ahead(
-              tree.reader(), [this](uint64_t node) { return tree.inode(node); },
-              [this](uint64_t node, uint64_t offset, const uint8_t* data, size_t size) {
-                  store(node, offset, data, size);
-              },
-              options.threads) {}
-
-    void store(uint64_t node, uint64_t offset, const uint8_t* data, size_t size) {
-        fuse_bufvec bytes = FUSE_BUFVEC_INIT(size);
-        bytes.buf[0].mem = const_cast<uint8_t*>(data);
-        // A file that the kernel has forgotten, an end of the device: nothing to be done.
-        fuse_lowlevel_notify_store(session, node, static_cast<off_t>(offset), &bytes,
-                                   FUSE_BUF_NO_SPLICE);
-    }
+              tree.reader(), options.image->fd(),
+              [this](uint64_t node) { return tree.inode(node); }, options.threads) {}
 
     squashfs::Server tree;
     squashfs::Listings listings;
     std::atomic<bool> listed_with_files{false};
     std::atomic<unsigned> listed{0};  ///< directories
-    fuse_session* session = nullptr;
     squashfs::ReadAhead ahead;
 };
 
@@ -94,10 +82,11 @@ void afterwards(Body&& body) {
     }
 }
 
+/// Not FUSE_CAP_ASYNC_READ: page_store.hpp says why.
 void op_init(void*, fuse_conn_info* connection) {
-    const unsigned wanted = FUSE_CAP_ASYNC_READ | FUSE_CAP_PARALLEL_DIROPS |
-                            FUSE_CAP_CACHE_SYMLINKS | FUSE_CAP_NO_OPEN_SUPPORT |
-                            FUSE_CAP_NO_OPENDIR_SUPPORT | FUSE_CAP_READDIRPLUS;
+    const unsigned wanted = FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_CACHE_SYMLINKS |
+                            FUSE_CAP_NO_OPEN_SUPPORT | FUSE_CAP_NO_OPENDIR_SUPPORT |
+                            FUSE_CAP_READDIRPLUS;
     connection->want = wanted & connection->capable;
     connection->time_gran = 1000000000;
 }
@@ -310,7 +299,7 @@ class SquashfsServer::Impl {
     ~Impl() {
         stop_ = true;
         if (ahead_.joinable()) ahead_.join();
-        serving_.ahead.stop();  // it uses the session
+        serving_.ahead.stop();
     }
     int serve();
 
@@ -327,7 +316,6 @@ SquashfsServer::Impl::Impl(SquashfsServerOptions options)
     : options_(std::move(options)),
       serving_(options_),
       session_(open_session(operations_, serving_, options_.fuse_fd)) {
-    serving_.session = session_.get();
     if (options_.programs_ahead.empty() && options_.files_ahead.empty()) return;
     try {
         ahead_ = std::thread([this] {
@@ -343,7 +331,7 @@ SquashfsServer::Impl::Impl(SquashfsServerOptions options)
 
 int SquashfsServer::Impl::serve() {
     sys::run_on_all_processors();  // and so may what reads ahead
-    serving_.ahead.start();
+    serving_.ahead.start(fuse_session_fd(session_.get()));
     const int failure =
         squashfs::Answering(session_.get(), std::max(1u, options_.threads), [this](int processor) {
             serving_.ahead.keep_off(processor);
