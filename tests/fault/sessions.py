@@ -52,12 +52,6 @@ class Sessions(SlipwayTest):
     def assert_all_fine(self, ends, case=""):
         self.assertEqual([end for end in ends if end != FINE], [], case)
 
-    def wait_until(self, condition, what, seconds=30):
-        deadline = time.monotonic() + seconds
-        while not condition():
-            self.assertLess(time.monotonic(), deadline, what)
-            time.sleep(0.01)
-
     def session_key(self, *options, image=None):
         result = self.slipway("run", "--dry-run", *options, image or self.image, "--", "true")
         return json.loads(self.assert_succeeds(result).stdout)["session_key"]

@@ -267,7 +267,7 @@ class SlipwayTest(unittest.TestCase):
     """Gives each test a scratch directory with TMPDIR, HOME, a runtime directory and SLIPWAY_STORE of its own, and
     fails it when it leaves a process, a mount or a temporary file behind."""
 
-    settle_seconds = 5  # how long a session may take to go away after its last process
+    settle_seconds = 30  # how long a session may take to go away after its last process, on a busy machine
 
     def setUp(self):
         self._base = tempfile.mkdtemp(prefix="slipway-system-")
@@ -304,6 +304,13 @@ class SlipwayTest(unittest.TestCase):
     def processes(self, name=None):
         """Return {pid: (name, command line)} of what this test started, all or those of one name."""
         return {pid: facts for pid, facts in processes_of(self.temporary).items() if name in (None, facts[0])}
+
+    def wait_until(self, condition, what, seconds=30):
+        """Wait for a condition; the test fails with the words `what` when it does not come about."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            self.assertLess(time.monotonic(), deadline, what)
+            time.sleep(0.01)
 
     def path(self, name):
         """Return a path in this test's work directory."""
