@@ -327,6 +327,10 @@ class SlipwayTest(unittest.TestCase):
         """Run the built slipway in this test's environment; `env` adds to it (None takes a variable away)."""
         return self.run_program("slipway", *arguments, timeout=timeout, env=env, cwd=cwd, input=input)
 
+    def session(self, name):
+        """Return the option for a named session of this test: to other tests of the same user, its name is another one."""
+        return "--session=" + (name if name == "none" else f"{name}-{os.path.basename(self._base)}")
+
     def run_program(self, name, *arguments, timeout=120, env=None, cwd=None, input=None):
         environment = dict(self.env)
         for key, value in (env or {}).items():

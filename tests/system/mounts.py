@@ -49,9 +49,9 @@ class Overlay(MountsTest):
             for session in ("none", "memory"):
                 for overlay in ("tmpfs", "tmpfs=8m", "tmpfs=12%"):
                     with self.subTest(kind, session=session, overlay=overlay):
-                        result = self.sh(image, self.CHANGE, "--overlay", overlay, f"--session={session}")
+                        result = self.sh(image, self.CHANGE, "--overlay", overlay, self.session(session))
                         self.assertEqual(self.assert_succeeds(result).stdout, "changed\n")
-                        result = self.sh(image, "cat /etc/image", "--overlay", overlay, f"--session={session}")
+                        result = self.sh(image, "cat /etc/image", "--overlay", overlay, self.session(session))
                         self.assertEqual(result.stdout, "small root\n")
         self.assert_unchanged(before)
 
@@ -66,7 +66,7 @@ class Overlay(MountsTest):
             for session in ("none", "kept"):
                 with self.subTest(kind, session=session):
                     place = self.path(f"{kind}-{session}")
-                    options = ("--overlay", place, f"--session={session}", "-b", self.path("set") + ":/var/log/set")
+                    options = ("--overlay", place, self.session(session), "-b", self.path("set") + ":/var/log/set")
                     self.assert_succeeds(self.sh(image, self.CHANGE, *options))
                     self.wait_for_servers()
                     upper = os.path.join(place, "upper")
@@ -82,18 +82,18 @@ class Overlay(MountsTest):
     def test_a_kept_directory_belongs_to_one_session(self):
         place = self.path("kept")
         first = self.start("echo up; until [ -s /by-second ]; do sleep 0.05; done; cat /by-second", "--overlay", place,
-                           "--session=one")
+                           self.session("one"))
         self.assertEqual(first.stdout.readline(), "up\n")
-        self.assert_succeeds(self.sh(self.image, "echo shared > /by-second", "--overlay", place, "--session=one"))
+        self.assert_succeeds(self.sh(self.image, "echo shared > /by-second", "--overlay", place, self.session("one")))
         self.assertEqual(first.communicate(timeout=30), ("shared\n", ""))
-        first = self.start("echo up; exec sleep 100", "--overlay", place, "--session=one")
+        first = self.start("echo up; exec sleep 100", "--overlay", place, self.session("one"))
         first.stdout.readline()
-        for session in ("--session=two", "--session=none"):
+        for session in (self.session("two"), "--session=none"):
             result = self.sh(self.image, "true", "--overlay", place, session, timeout=30)
             self.assert_fails(result, "is used by another container", "held by process", "requested by: --overlay", "try:")
         first.kill()
         first.communicate(timeout=30)
-        self.assert_succeeds(self.sh(self.image, "true", "--overlay", place, "--session=two"))
+        self.assert_succeeds(self.sh(self.image, "true", "--overlay", place, self.session("two")))
 
     def test_ranks_share_an_overlay(self):
         script = "echo > /rank-{}; until [ $(cat /rank-* | wc -l) = 16 ]; do sleep 0.2; done; echo all"
@@ -122,14 +122,14 @@ class Write(MountsTest):
     def test_empty_mount_points_are_removed_again(self):
         before = tree_of(self.root)
         for session in ("none", "write"):
-            result = self.sh(self.root, "ls /dev/null /w/x/file; echo kept > /made", "--write", f"--session={session}",
+            result = self.sh(self.root, "ls /dev/null /w/x/file; echo kept > /made", "--write", self.session(session),
                              "-b", self.path("set") + ":/w/x")
             self.assertEqual(self.assert_succeeds(result).stdout, "/dev/null\n/w/x/file\n")
             os.unlink(os.path.join(self.root, "made"))
             self.assert_unchanged(before)
 
     def test_they_stay_while_another_container_needs_them(self):
-        first = self.start("echo up; read line; echo > /dev/null && ls /etc/hosts", "--write", "--session=first", image=self.root)
+        first = self.start("echo up; read line; echo > /dev/null && ls /etc/hosts", "--write", self.session("first"), image=self.root)
         self.assertEqual(first.stdout.readline(), "up\n")
         before = self.processes().keys()
         self.assert_succeeds(self.sh(self.root, "echo > /dev/null", "--write", "--session=none"))
@@ -184,7 +184,7 @@ class Data(MountsTest):
                     self.write(name, file.read()[:100000])
             for session in ("none", "pack"):
                 result = self.sh(self.image, "true", "--data", self.pack + ":/ok", "--data", self.path(name) + ":/data",
-                                 f"--session={session}")
+                                 self.session(session))
                 self.assert_fails(result, text, "requested by: --data, argument 2")
         self.assert_succeeds(self.sh(self.image, "true", "--data", self.path("absent.sqfs") + ":/data:optional"))
         self.assert_fails(self.sh(self.image, "true", "--data", self.path("set") + ":/data"), "no data pack", "--bind")
