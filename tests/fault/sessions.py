@@ -226,7 +226,8 @@ class Sessions(SlipwayTest):
         for options in (("-b", "/usr/lib:/opt"), ()):
             holder = self.start("sleep", "600", options=("--session=mine",), image=self.root)
             # Its broker has its name a little later.
-            self.wait_until(lambda: self.processes("sleep") and len(self.processes(BROKER)) == 1, "the first rank does not run")
+            self.wait_until(lambda: self.processes("sleep") and len(self.processes(BROKER)) == 1,
+                            "the first rank does not run")
             (broker,) = self.processes(BROKER)
             os.kill(broker, signal.SIGSTOP)
             holder.kill()

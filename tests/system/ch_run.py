@@ -97,7 +97,8 @@ class ChRun(SlipwayTest):
             self.assertEqual(self.processes("sleep"), {}, "the command lives on")
 
     def test_a_background_child_keeps_the_image(self):
-        script = f"(until [ -e /opt/go ]; do sleep 0.05; done; {READ_ALL} && cat /etc/image > /opt/late) > /dev/null 2>&1 & exit 0"
+        script = (f"(until [ -e /opt/go ]; do sleep 0.05; done; {READ_ALL} && cat /etc/image > /opt/late) "
+                  "> /dev/null 2>&1 & exit 0")
         self.assert_succeeds(self.ch_run("--bind", self.path("") + ":/opt", self.image, "--", "sh", "-c", script))
         self.write("go", "")
         self.wait_until(lambda: os.path.exists(self.path("late")) and os.path.getsize(self.path("late")),

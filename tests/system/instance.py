@@ -288,7 +288,8 @@ class InstanceTest(SlipwayTest):
         time.sleep(0.3)
 
         def zombies():
-            lines = subprocess.run(["ps", "--ppid", str(supervisor), "-o", "stat=,pid="], stdout=subprocess.PIPE, text=True).stdout
+            lines = subprocess.run(["ps", "--ppid", str(supervisor), "-o", "stat=,pid="], stdout=subprocess.PIPE,
+                                   text=True).stdout
             return {line for line in lines.splitlines() if line.startswith("Z")}
         # One that died a moment ago may be seen once, not again.
         before = zombies()

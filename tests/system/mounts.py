@@ -129,7 +129,8 @@ class Write(MountsTest):
             self.assert_unchanged(before)
 
     def test_they_stay_while_another_container_needs_them(self):
-        first = self.start("echo up; read line; echo > /dev/null && ls /etc/hosts", "--write", self.session("first"), image=self.root)
+        first = self.start("echo up; read line; echo > /dev/null && ls /etc/hosts", "--write", self.session("first"),
+                           image=self.root)
         self.assertEqual(first.stdout.readline(), "up\n")
         before = self.processes().keys()
         self.assert_succeeds(self.sh(self.root, "echo > /dev/null", "--write", "--session=none"))
