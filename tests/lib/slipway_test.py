@@ -267,7 +267,7 @@ class SlipwayTest(unittest.TestCase):
     """Gives each test a scratch directory with TMPDIR, HOME, a runtime directory and SLIPWAY_STORE of its own, and
     fails it when it leaves a process, a mount or a temporary file behind."""
 
-    settle_seconds = 5  # how long a session may take to go away after its last process
+    settle_seconds = 30  # how long a session may take to go away after its last process, on a busy machine
 
     def setUp(self):
         self._base = tempfile.mkdtemp(prefix="slipway-system-")
@@ -305,6 +305,13 @@ class SlipwayTest(unittest.TestCase):
         """Return {pid: (name, command line)} of what this test started, all or those of one name."""
         return {pid: facts for pid, facts in processes_of(self.temporary).items() if name in (None, facts[0])}
 
+    def wait_until(self, condition, what, seconds=30):
+        """Wait for a condition; the test fails with the words `what` when it does not come about."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            self.assertLess(time.monotonic(), deadline, what)
+            time.sleep(0.01)
+
     def path(self, name):
         """Return a path in this test's work directory."""
         return os.path.join(self._base, "work", name)
@@ -319,6 +326,10 @@ class SlipwayTest(unittest.TestCase):
     def slipway(self, *arguments, timeout=120, env=None, cwd=None, input=None):
         """Run the built slipway in this test's environment; `env` adds to it (None takes a variable away)."""
         return self.run_program("slipway", *arguments, timeout=timeout, env=env, cwd=cwd, input=input)
+
+    def session(self, name):
+        """Return the option for a named session of this test: to other tests of the same user, its name is another one."""
+        return "--session=" + (name if name == "none" else f"{name}-{os.path.basename(self._base)}")
 
     def run_program(self, name, *arguments, timeout=120, env=None, cwd=None, input=None):
         environment = dict(self.env)

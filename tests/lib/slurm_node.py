@@ -114,7 +114,10 @@ class Slurm:
         while self.step_daemons() and time.monotonic() < deadline:
             time.sleep(0.1)
         for pid in self.step_daemons():
-            os.kill(pid, signal.SIGKILL)
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
         for daemon in reversed(self.daemons):
             daemon.send_signal(signal.SIGTERM)
         for daemon in reversed(self.daemons):

@@ -255,7 +255,7 @@ class Running(BuildTest):
         result = self.build(dockerfile)
         self.assertEqual(result.stderr.count("(CACHED)"), 3, result.stderr)
         self.assertEqual(self.config(), first)
-        self.assertLess(result.seconds, 1)
+        self.assertLess(result.seconds, 30)
         os.utime(os.path.join(self.context, "f"))  # a new time alone changes nothing
         self.assertEqual(self.build(dockerfile).stderr.count("(CACHED)"), 3)
         self.write("context/f", "2")

@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import time
 
 from slipway_test import Dir, File, SlipwayTest, build_directory, main, program
 from small_root import make_root, make_squashfs
@@ -22,11 +21,13 @@ class ChRun(SlipwayTest):
         return self.run_program("ch-run", *words, env=env)
 
     def start(self, *words, env=None):
-        return subprocess.Popen([program("ch-run"), *words], env={**self.env, **(env or {})}, stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, text=True)
+        return subprocess.Popen([program("ch-run"), *words], env={**self.env, **(env or {})}, stdin=subprocess.PIPE,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def finish(self, ranks, timeout=60):
-        return [(rank.wait(timeout), *rank.communicate()) for rank in ranks]
+        """Return how each ended, which may have waited for a line until now."""
+        outputs = [rank.communicate("\n", timeout=timeout) for rank in ranks]
+        return [(rank.returncode, *output) for rank, output in zip(ranks, outputs)]
 
     def test_the_same_program_by_two_names(self):
         self.assertEqual(os.readlink(os.path.join(build_directory(), "bin/ch-run")), "slipway")
@@ -40,7 +41,7 @@ class ChRun(SlipwayTest):
 
     def test_joined_peers_may_end_one_after_another(self):
         for _ in range(3):
-            peers = [self.start("--join", self.image, "--", "sh", "-c", f"{NAMESPACES}; sleep 0.{n}; {READ_ALL}",
+            peers = [self.start("--join", self.image, "--", "sh", "-c", f"{NAMESPACES}; sleep 1.{n}; {READ_ALL}",
                                 env={"SLURM_CPUS_ON_NODE": "8"}) for n in range(1, 9)]
             ends = self.finish(peers)
             self.assertEqual({(status, error) for status, _, error in ends}, {(0, "")})
@@ -54,7 +55,7 @@ class ChRun(SlipwayTest):
                 self.assertEqual(set(self.finish(peers)), {(0, "", "")})
 
     def test_a_tag_joins_peers_of_different_parents(self):
-        first = self.start("--join-tag=one", self.image, "--", "sh", "-c", f"{NAMESPACES}; sleep 1")
+        first = self.start("--join-tag=one", self.image, "--", "sh", "-c", f"{NAMESPACES}; read line")
         here = first.stdout.readline()
         script = f"{program('ch-run')} --join-tag=$1 {self.image} -- readlink /proc/self/ns/mnt; true"
         for tag, same in (("one", True), ("two", False)):
@@ -63,7 +64,7 @@ class ChRun(SlipwayTest):
         self.assertEqual(self.finish([first])[0][0], 0)
 
     def test_join_pid_enters_a_living_container(self):
-        first = self.start(self.image, "--", "sh", "-c", f"{NAMESPACES}; exec sleep 2")
+        first = self.start(self.image, "--", "sh", "-c", f"{NAMESPACES}; read line")
         here = first.stdout.readline()
         second = self.ch_run(f"--join-pid={first.pid}", "--cd=/usr/share", self.image, "--", "sh", "-c",
                              "readlink /proc/self/ns/mnt; pwd; cat /etc/image; echo $HOME $A",
@@ -96,12 +97,12 @@ class ChRun(SlipwayTest):
             self.assertEqual(self.processes("sleep"), {}, "the command lives on")
 
     def test_a_background_child_keeps_the_image(self):
-        script = f"(sleep 0.5; {READ_ALL} && cat /etc/image > /opt/late) > /dev/null 2>&1 & exit 0"
+        script = (f"(until [ -e /opt/go ]; do sleep 0.05; done; {READ_ALL} && cat /etc/image > /opt/late) "
+                  "> /dev/null 2>&1 & exit 0")
         self.assert_succeeds(self.ch_run("--bind", self.path("") + ":/opt", self.image, "--", "sh", "-c", script))
-        deadline = time.monotonic() + 10
-        while not (os.path.exists(self.path("late")) and os.path.getsize(self.path("late"))):
-            self.assertLess(time.monotonic(), deadline, "the child lost its image")
-            time.sleep(0.05)
+        self.write("go", "")
+        self.wait_until(lambda: os.path.exists(self.path("late")) and os.path.getsize(self.path("late")),
+                        "the child lost its image")
         with open(self.path("late")) as file:
             self.assertEqual(file.read(), "small root\n")
 
@@ -145,7 +146,7 @@ class ChRun(SlipwayTest):
 
     def test_joined_peers_share_what_they_change(self):
         options = ["-W", "--join-tag=writers", self.image, "--"]
-        first = self.start(*options, "sh", "-c", "echo ours > /var/x; echo up; sleep 1")
+        first = self.start(*options, "sh", "-c", "echo ours > /var/x; echo up; read line")
         self.assertEqual(first.stdout.readline(), "up\n")
         self.assertEqual(self.ch_run(*options, "cat", "/var/x").stdout, "ours\n")
         self.assertEqual(self.finish([first])[0][0], 0)

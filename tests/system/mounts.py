@@ -2,7 +2,6 @@
 # Must not: alter an image or a directory of the host unnoticed.
 import os
 import subprocess
-import time
 
 from slipway_test import SlipwayTest, main, program, tree_of
 from small_root import make_root, make_squashfs
@@ -29,13 +28,11 @@ class MountsTest(SlipwayTest):
 
     def start(self, script, *options, image=None):
         return subprocess.Popen([program(), "run", *options, image or self.image, "--", "sh", "-c", script], env=self.env,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def wait_for_servers(self):
         """The server tidies up after the last process has ended."""
-        deadline = time.monotonic() + 5
-        while self.processes("slipway-fuse") and time.monotonic() < deadline:
-            time.sleep(0.01)
+        self.wait_until(lambda: not self.processes(), "the server does not end")
 
     def assert_unchanged(self, before, directory=None):
         self.wait_for_servers()
@@ -52,9 +49,9 @@ class Overlay(MountsTest):
             for session in ("none", "memory"):
                 for overlay in ("tmpfs", "tmpfs=8m", "tmpfs=12%"):
                     with self.subTest(kind, session=session, overlay=overlay):
-                        result = self.sh(image, self.CHANGE, "--overlay", overlay, f"--session={session}")
+                        result = self.sh(image, self.CHANGE, "--overlay", overlay, self.session(session))
                         self.assertEqual(self.assert_succeeds(result).stdout, "changed\n")
-                        result = self.sh(image, "cat /etc/image", "--overlay", overlay, f"--session={session}")
+                        result = self.sh(image, "cat /etc/image", "--overlay", overlay, self.session(session))
                         self.assertEqual(result.stdout, "small root\n")
         self.assert_unchanged(before)
 
@@ -69,7 +66,7 @@ class Overlay(MountsTest):
             for session in ("none", "kept"):
                 with self.subTest(kind, session=session):
                     place = self.path(f"{kind}-{session}")
-                    options = ("--overlay", place, f"--session={session}", "-b", self.path("set") + ":/var/log/set")
+                    options = ("--overlay", place, self.session(session), "-b", self.path("set") + ":/var/log/set")
                     self.assert_succeeds(self.sh(image, self.CHANGE, *options))
                     self.wait_for_servers()
                     upper = os.path.join(place, "upper")
@@ -84,25 +81,26 @@ class Overlay(MountsTest):
 
     def test_a_kept_directory_belongs_to_one_session(self):
         place = self.path("kept")
-        first = self.start("echo up; sleep 1.5; cat /by-second", "--overlay", place, "--session=one")
+        first = self.start("echo up; until [ -s /by-second ]; do sleep 0.05; done; cat /by-second", "--overlay", place,
+                           self.session("one"))
         self.assertEqual(first.stdout.readline(), "up\n")
-        self.assert_succeeds(self.sh(self.image, "echo shared > /by-second", "--overlay", place, "--session=one"))
+        self.assert_succeeds(self.sh(self.image, "echo shared > /by-second", "--overlay", place, self.session("one")))
         self.assertEqual(first.communicate(timeout=30), ("shared\n", ""))
-        first = self.start("echo up; sleep 30", "--overlay", place, "--session=one")
+        first = self.start("echo up; exec sleep 100", "--overlay", place, self.session("one"))
         first.stdout.readline()
-        for session in ("--session=two", "--session=none"):
+        for session in (self.session("two"), "--session=none"):
             result = self.sh(self.image, "true", "--overlay", place, session, timeout=30)
             self.assert_fails(result, "is used by another container", "held by process", "requested by: --overlay", "try:")
         first.kill()
         first.communicate(timeout=30)
-        self.assert_succeeds(self.sh(self.image, "true", "--overlay", place, "--session=two"))
+        self.assert_succeeds(self.sh(self.image, "true", "--overlay", place, self.session("two")))
 
     def test_ranks_share_an_overlay(self):
-        ranks = [self.start(f"echo {i} > /rank-{i}; sleep 1; cat /rank-*", "--overlay", self.path("kept"))
-                 for i in range(16)]
+        script = "echo > /rank-{}; until [ $(cat /rank-* | wc -l) = 16 ]; do sleep 0.2; done; echo all"
+        ranks = [self.start(script.format(i), "--overlay", self.path("kept")) for i in range(16)]
         for rank in ranks:
             out, error = rank.communicate(timeout=60)
-            self.assertEqual((rank.returncode, len(out.split()), error), (0, 16, ""))
+            self.assertEqual((rank.returncode, out, error), (0, "all\n", ""))
 
     def test_what_cannot_hold_an_overlay(self):
         inner = ["--overlay", "/inner", self.root, "--", "true"]
@@ -124,17 +122,20 @@ class Write(MountsTest):
     def test_empty_mount_points_are_removed_again(self):
         before = tree_of(self.root)
         for session in ("none", "write"):
-            result = self.sh(self.root, "ls /dev/null /w/x/file; echo kept > /made", "--write", f"--session={session}",
+            result = self.sh(self.root, "ls /dev/null /w/x/file; echo kept > /made", "--write", self.session(session),
                              "-b", self.path("set") + ":/w/x")
             self.assertEqual(self.assert_succeeds(result).stdout, "/dev/null\n/w/x/file\n")
             os.unlink(os.path.join(self.root, "made"))
             self.assert_unchanged(before)
 
     def test_they_stay_while_another_container_needs_them(self):
-        first = self.start("echo up; sleep 1.5; echo > /dev/null && ls /etc/hosts", "--write", "--session=first", image=self.root)
-        first.stdout.readline()
+        first = self.start("echo up; read line; echo > /dev/null && ls /etc/hosts", "--write", self.session("first"),
+                           image=self.root)
+        self.assertEqual(first.stdout.readline(), "up\n")
+        before = self.processes().keys()
         self.assert_succeeds(self.sh(self.root, "echo > /dev/null", "--write", "--session=none"))
-        self.assertEqual(first.communicate(timeout=30), ("/etc/hosts\n", ""))
+        self.wait_until(lambda: self.processes().keys() <= before, "the second container's server does not end")
+        self.assertEqual(first.communicate("go\n", timeout=30), ("/etc/hosts\n", ""))
 
     def test_a_child_in_the_background_keeps_them(self):
         result = self.sh(self.root, "(sleep 1; echo > /dev/null && echo fine > /result) > /dev/null 2>&1 & exit 0", "--write",
@@ -152,14 +153,15 @@ class Data(MountsTest):
         for kind, image in [*self.images(), ("host", "/")]:
             with self.subTest(kind):
                 places = ("/mnt", "/media") if image == "/" else ("/data/set", "/data/other")
-                rank = self.start(f"cat {places[0]}/file; ls {places[1]}; echo up; exec sleep 30", "--data", f"{self.pack}:{places[0]}",
-                                  "--data", f"{other}:{places[1]}", image=image)
+                rank = self.start(f"cat {places[0]}/file; ls {places[1]}; echo up; exec sleep 100", "--data",
+                                  f"{self.pack}:{places[0]}", "--data", f"{other}:{places[1]}", image=image)
                 lines = [rank.stdout.readline() for _ in range(5)]
                 self.assertEqual(lines[0], "of the set\n")
                 self.assertIn("bin\n", lines)
                 self.assertEqual(len(self.processes("slipway-fuse")), 1)
                 rank.kill()
                 rank.communicate(timeout=30)
+                self.wait_for_servers()
         self.assertFalse(os.path.exists(os.path.join(self.root, "data")))
 
     def test_ranks_share_packs(self):
@@ -183,7 +185,7 @@ class Data(MountsTest):
                     self.write(name, file.read()[:100000])
             for session in ("none", "pack"):
                 result = self.sh(self.image, "true", "--data", self.pack + ":/ok", "--data", self.path(name) + ":/data",
-                                 f"--session={session}")
+                                 self.session(session))
                 self.assert_fails(result, text, "requested by: --data, argument 2")
         self.assert_succeeds(self.sh(self.image, "true", "--data", self.path("absent.sqfs") + ":/data:optional"))
         self.assert_fails(self.sh(self.image, "true", "--data", self.path("set") + ":/data"), "no data pack", "--bind")

@@ -283,8 +283,9 @@ class RunTest(SlipwayTest):
 
     def test_output_ends_with_the_command(self):
         image = make_squashfs(self.root, self.path("image.sqfs"))
-        result = self.sh(image, "(sleep 30 >/dev/null 2>&1 &) ; echo done; echo $! > /dev/null", timeout=10)
+        result = self.sh(image, "(sleep 100 >/dev/null 2>&1 &) ; echo done; echo $! > /dev/null", timeout=60)
         self.assertEqual(result.stdout, "done\n")
+        self.wait_until(lambda: self.processes("sleep"), "the child did not outlive the command")
         for pid in self.processes("sleep"):
             os.kill(pid, signal.SIGTERM)
 

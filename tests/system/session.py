@@ -20,7 +20,7 @@ class SessionTest(SlipwayTest):
 
     def start(self, script, *options, image=None):
         return subprocess.Popen([program(), "run", *options, image or self.image, "--", "sh", "-c", script], env=self.env,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def servers(self):
         return set(self.processes(SERVER))
@@ -29,15 +29,15 @@ class SessionTest(SlipwayTest):
         return set(self.processes(BROKER))
 
     def finish(self, ranks, timeout=60):
-        """Return how each rank ended; any word on stderr is a failure."""
+        """Return how each rank ended, which may have waited for a line until now; any word on stderr is a failure."""
         ends = []
         for rank in ranks:
-            out, error = rank.communicate(timeout=timeout)
+            out, error = rank.communicate("\n", timeout=timeout)
             ends.append((rank.returncode, error))
         return ends
 
     def test_ranks_share_namespaces_and_one_server(self):
-        ranks = [self.start("readlink /proc/self/ns/mnt /proc/self/ns/user; sleep 2") for _ in range(64)]
+        ranks = [self.start("readlink /proc/self/ns/mnt /proc/self/ns/user; read line") for _ in range(64)]
         namespaces = {(rank.stdout.readline(), rank.stdout.readline()) for rank in ranks}
         self.assertEqual(len(namespaces), 1)
         self.assertEqual((len(self.servers()), len(self.brokers())), (1, 1))
@@ -64,7 +64,8 @@ class SessionTest(SlipwayTest):
 
     def test_killing_the_first_rank(self):
         for _ in range(5):
-            ranks = [self.start("sleep 0.4; sha256sum /usr/share/words-* > /dev/null") for _ in range(6)]
+            ranks = [self.start("sleep 0.4; sha256sum /usr/share/words-* > /dev/null" if i else "exec sleep 60")
+                     for i in range(6)]
             time.sleep(random.random() * 0.1)
             ranks[0].kill()
             ends = self.finish(ranks)
@@ -72,7 +73,7 @@ class SessionTest(SlipwayTest):
             self.assertEqual(set(ends[1:]), {(0, "")})
 
     def test_killing_the_broker(self):
-        old = [self.start("echo up; sleep 0.5; sha256sum /usr/share/words-* > /dev/null") for _ in range(4)]
+        old = [self.start("echo up; read line; sha256sum /usr/share/words-* > /dev/null") for _ in range(4)]
         for rank in old:
             rank.stdout.readline()
         for pid in self.brokers():
@@ -81,30 +82,26 @@ class SessionTest(SlipwayTest):
         self.assertEqual(set(self.finish(old + new)), {(0, "")})
 
     def test_killing_the_server_fails_its_ranks_and_no_other(self):
-        old = [self.start("echo up; sleep 0.5; sha256sum /usr/share/words-* > /dev/null") for _ in range(4)]
+        old = [self.start("echo up; read line; sha256sum /usr/share/words-* > /dev/null") for _ in range(4)]
         for rank in old:
             rank.stdout.readline()
+        helpers = self.servers() | self.brokers()
         for pid in self.servers():
             os.kill(pid, signal.SIGKILL)
-        time.sleep(0.1)
+        self.wait_until(lambda: not helpers & set(self.processes()), "the session goes on without its server")
         new = [self.start("sha256sum /usr/share/words-1 > /dev/null") for _ in range(4)]
         self.assertNotIn(0, [status for status, _ in self.finish(old, timeout=20)])
         self.assertEqual(set(self.finish(new)), {(0, "")})
 
     def test_a_child_in_the_background_outlives_the_session(self):
-        out = os.path.join(self.path(""), "out")
-        with open(out, "w"):
-            pass
-        rank = self.start("(sleep 1; cat /usr/share/words-3 | wc -c; cat /etc/image) > /out 2>&1 & exit 5",
-                          "-b", out + ":/out")
+        rank = self.start("(until [ -e /opt/go ]; do sleep 0.05; done; cat /usr/share/words-3 | wc -c; cat /etc/image) "
+                          "> /opt/out 2>&1 & exit 5", "-b", self.path("") + ":/opt")
         self.assertEqual(self.finish([rank])[0][0], 5)
-        deadline = time.monotonic() + 10
-        while self.brokers() and time.monotonic() < deadline:
-            time.sleep(0.01)
+        self.wait_until(lambda: not self.brokers(), "the broker outlives its last member")
         self.assertEqual(len(self.servers()), 1, "the server stays for the child")
-        while self.servers() and time.monotonic() < deadline:
-            time.sleep(0.02)
-        with open(out) as file:
+        self.write("go", "")
+        self.wait_until(lambda: not self.servers(), "the server outlives the child")
+        with open(self.path("out")) as file:
             self.assertEqual(file.read(), "65536\nsmall root\n")
 
     def test_graceful_signals_to_everything_reach_the_commands_only(self):
@@ -117,7 +114,7 @@ class SessionTest(SlipwayTest):
         self.assertEqual([status for status, _ in self.finish(ranks)], [3, 3, 3])
 
     def test_sessions_are_told_apart(self):
-        script = "readlink /proc/self/ns/mnt; sleep 0.5"
+        script = "readlink /proc/self/ns/mnt; read line"
         ranks = [self.start(script), self.start(script, "--session=mine"), self.start(script, "--session=none"),
                  self.start(script, "-b", self.path("root") + ":/opt"), self.start(script, image=self.path("root"))]
         self.assertEqual(len({rank.stdout.readline() for rank in ranks}), 5)
@@ -140,7 +137,7 @@ class SessionTest(SlipwayTest):
 
     def test_ranks_may_read_each_others_memory(self):
         # Cross-memory attach, which MPI's shared memory transports use: allowed between members of one session.
-        target = self.start("echo $$; sleep 2")
+        target = self.start("echo $$; read line")
         pid = int(target.stdout.readline())
         reader = self.start(f"cat /proc/{pid}/environ > /dev/null && readlink /proc/{pid}/root")
         out, error = reader.communicate(timeout=30)

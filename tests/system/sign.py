@@ -337,12 +337,10 @@ class Running(SignTest):
         plan = self.assert_succeeds(self.run_image("true", options=["--dry-run"])).json()
         self.assertEqual(plan["mounts"][0]["seal"], digest)
         self.assertNotIn("seal", self.slipway("run", "--dry-run", self.image, "true").json()["mounts"][0])
-        holder = subprocess.Popen([program(), "run", "--session=one", self.image, "--", "sleep", "20"], env=self.env)
+        holder = subprocess.Popen([program(), "run", self.session("one"), self.image, "--", "sleep", "100"], env=self.env)
         try:
-            deadline = time.monotonic() + 10
-            while not self.processes("sleep") and time.monotonic() < deadline:
-                time.sleep(0.02)
-            self.assert_fails(self.run_image("true", options=["--session=one"]), "verified as sha256:")
+            self.wait_until(lambda: self.processes("sleep"), "the holder does not run")
+            self.assert_fails(self.run_image("true", options=[self.session("one")]), "verified as sha256:")
         finally:
             holder.terminate()
             holder.wait()

@@ -36,7 +36,7 @@ class SlurmTest(SlipwayTest):
         yield ("--timeout=100",)
 
     def test_the_ranks_of_a_step_share_a_session_and_steps_do_not(self):
-        script = "echo $(readlink /proc/self/ns/mnt /proc/self/ns/user) $SLURM_JOB_ID.$SLURM_STEP_ID; sleep 1"
+        script = "echo $(readlink /proc/self/ns/mnt /proc/self/ns/user) $SLURM_JOB_ID.$SLURM_STEP_ID; sleep 5"
         steps = [self.start_step(4, script) for _ in range(2)]
         seen = []
         for step in steps:

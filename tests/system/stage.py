@@ -132,7 +132,7 @@ class Stage(SlipwayTest):
         self.assertEqual(self.assert_succeeds(self.run_staged(image=other)).stdout, "small root\n")
         self.assertTrue(any(name.endswith(".part") for name in self.copies()), "the copy of a living process stays")
         rank.send_signal(signal.SIGCONT)
-        self.assertEqual(rank.wait(timeout=60), 0)
+        self.assertEqual(rank.wait(timeout=400), 0)
 
     def test_places_that_do_not_do(self):
         result = self.slipway("run", "--stage=" + self.path("absent"), self.image, "--", "true")

@@ -113,16 +113,16 @@ class SupervisionTest(SlipwayTest):
                     # The group must not be an orphaned one, or the kernel does not stop it: sh is its shell.
                     script = 'set -m; "$@" & echo $!; wait $!; echo "stopped $?"; kill -CONT %1; wait $!; echo "ended $?"'
                     process = self.start(["bash", "-c", script, "bash", *self.host_run(*options), "sh", "-c",
-                                          "sleep 0.3; exit 9"])
+                                          "echo up >&2; sleep 2; exit 9"])
                     pid = int(process.stdout.readline())
-                    time.sleep(0.1)
+                    self.assertEqual(process.stderr.readline(), "up\n")
                     os.kill(pid, number)
                     out = process.communicate(timeout=20)[0]
                     self.assertIn("ended 9", out)
                     self.assertIn(f"stopped {128 + number}", out)
 
     def test_sigstop_of_the_command_itself_and_sigcont(self):
-        process = self.start([program(), "run", self.root, "--", "sh", "-c", "echo up; sleep 0.2; echo on"])
+        process = self.start([program(), "run", self.root, "--", "sh", "-c", "echo up; sleep 2; echo on"])
         self.assertEqual(process.stdout.readline(), "up\n")
         os.kill(process.pid, signal.SIGSTOP)
         self.assertEqual(os.waitid(os.P_PID, process.pid, os.WSTOPPED).si_status, signal.SIGSTOP)
@@ -165,25 +165,26 @@ class SupervisionTest(SlipwayTest):
     def test_sigkill_of_the_launcher_ends_the_command(self):
         for kind, options in self.modes():
             with self.subTest(kind):
-                process = self.start([program(), "run", *options, self.root, "--", "sh", "-c", "echo $$; exec sleep 30"])
+                process = self.start([program(), "run", *options, self.root, "--", "sh", "-c", "echo $$; exec sleep 100"])
                 pid = int(process.stdout.readline())
                 process.kill()
                 process.wait(timeout=10)
-                time.sleep(0.3)
-                lives = "sleep" in [name for name, _ in self.processes().values()]
-                self.assertEqual(lives, "--detach-on-kill" in options)
-                if lives:
-                    self.assertIn(pid, self.processes())
+                if "--detach-on-kill" in options:
+                    self.wait_until(lambda: pid in self.processes("sleep"), "the command ended with its launcher")
+                    time.sleep(0.3)
+                    self.assertIn(pid, self.processes("sleep"))
                     os.kill(pid, signal.SIGKILL)
+                else:
+                    self.wait_until(lambda: pid not in self.processes(), "the command goes on without its launcher", 10)
                 process.communicate()
 
     def test_time_limit(self):
         result = self.slipway("run", "--timeout", "0.4", self.root, "--", "sleep", "30")
         self.assert_fails(result, "longer than 0.4 s (--timeout)", status=124)
-        self.assertLess(result.seconds, 3)
+        self.assertLess(result.seconds, 20)
         # What the command started ends with it, wherever it hides; a stopped command, too.
         result = self.slipway("run", "--timeout=0.4s", self.root, "--", "sh", "-c",
-                              "setsid sleep 50 & (setsid sleep 51 &); kill -STOP $$; echo continued", timeout=20)
+                              "setsid sleep 50 & (setsid sleep 51 &); kill -STOP $$; echo continued", timeout=60)
         self.assert_status(result, 124)
         self.assertEqual(self.processes("sleep"), {})
         # In time, it does nothing.
@@ -192,37 +193,39 @@ class SupervisionTest(SlipwayTest):
         self.assertEqual(result.stderr, "")
 
     def test_time_limit_ends_in_sigkill(self):
-        result = self.slipway("run", "--timeout=0.3", self.root, "--", "sh", "-c", "trap '' TERM; while :; do sleep 0.1; done")
+        result = self.slipway("run", "--timeout=3", self.root, "--", "sh", "-c", "trap '' TERM; while :; do sleep 0.1; done")
         self.assert_fails(result, "within 10 s of SIGTERM", status=124)
-        self.assertTrue(10 < result.seconds < 14, result)
+        self.assertTrue(10 < result.seconds < 60, result)
 
     def test_bad_durations(self):
         for text in ("x", "-1", "1w", "1e400", "nan"):
             self.assert_fails(self.slipway("run", f"--timeout={text}", self.root, "--", "true"), "--timeout")
 
     def test_orphans_are_reaped(self):
+        # One of them may have died a moment ago: the script looks again, for ten seconds.
         script = ("(sleep 0.05 & exec true) & (sh -c 'sh -c \"sleep 0.05 & :\" & :') & sleep 0.4; "
-                  "for p in /proc/[0-9]*; do read -r line < $p/stat && case \"$line\" in *') Z '\"$1\"' '*) echo zombie $line;; esac; done 2>/dev/null; exit 0")
+                  "zombies() { for p in /proc/[0-9]*; do read -r line < $p/stat && case \"$line\" in *') Z '\"$1\"' '*) "
+                  "echo zombie $line;; esac; done 2>/dev/null; }; "
+                  "for i in {1..50}; do [ -z \"$(zombies)\" ] && exit 0; sleep 0.2; done; zombies; exit 0")
         for kind, options in self.modes():
             with self.subTest(kind):
                 process = self.start([program(), "run", *options, self.root, "--", "bash", "-c",
                                       script.replace('"$1"', "$PPID")])
-                out, error = process.communicate(timeout=20)
+                out, error = process.communicate(timeout=60)
                 self.assertEqual((out, process.returncode), ("", 0), error)
 
     def test_background_children_outlive_the_command_and_keep_the_files(self):
         image = make_squashfs(self.root, self.path("image.sqfs"))
         for kind, options in self.modes():
             with self.subTest(kind):
-                out = self.write("out", "")
-                result = self.slipway("run", *options, "-b", f"{out}:/out", image, "--", "sh", "-c",
-                                      "(sleep 0.5; cat /etc/image; wc -c < /usr/share/words-9) > /out 2>&1 & exit 5")
+                result = self.slipway("run", *options, "-b", self.path("") + ":/opt", image, "--", "sh", "-c",
+                                      "(until [ -e /opt/go ]; do sleep 0.05; done; cat /etc/image; "
+                                      "wc -c < /usr/share/words-9) > /opt/out 2>&1 & exit 5", timeout=60)
                 self.assert_status(result, 5)
-                self.assertLess(result.seconds, 0.45 + 2)
-                deadline = time.monotonic() + 10
-                while self.processes() and time.monotonic() < deadline:
-                    time.sleep(0.02)
-                with open(out) as file:
+                go = self.write("go", "")
+                self.wait_until(lambda: not self.processes(), "the child, or what served it, does not end")
+                os.unlink(go)
+                with open(self.path("out")) as file:
                     self.assertEqual(file.read(), "small root\n65536\n")
 
     def test_the_parent_holds_no_pipe_open(self):
@@ -231,12 +234,12 @@ class SupervisionTest(SlipwayTest):
             with self.subTest(kind):
                 read, write = os.pipe()
                 process = self.start([program(), "run", *options, self.root, "--", "sh", "-c",
-                                      f"exec >&- {write}>&-; sleep 5"], pass_fds=[write])
+                                      f"exec >&- {write}>&-; sleep 60"], pass_fds=[write])
                 os.close(write)
                 began = time.monotonic()
                 self.assertEqual(os.read(read, 1), b"")
                 self.assertEqual(process.stdout.read(), "")
-                self.assertLess(time.monotonic() - began, 4)
+                self.assertLess(time.monotonic() - began, 30)
                 os.close(read)
                 process.kill()
                 self.end_the_rest()
@@ -317,7 +320,7 @@ class TerminalTest(SlipwayTest):
     def type(self, text):
         os.write(self.terminal, text.encode())
 
-    def expect(self, pattern, seconds=10):
+    def expect(self, pattern, seconds=30):
         """Return what the terminal shows up to the pattern."""
         deadline = time.monotonic() + seconds
         while not (match := re.search(pattern, self.seen)):
@@ -337,6 +340,11 @@ class TerminalTest(SlipwayTest):
         deadline = time.monotonic() + 10
         while os.tcgetpgrp(self.terminal) == self.pid and time.monotonic() < deadline:
             time.sleep(0.01)  # the shell tells of the job before it gives it the terminal
+
+    def jobs(self):
+        """Return what the shell says of its jobs."""
+        self.type("jobs; echo as\"ked\"\n")
+        return self.expect("asked")
 
     def modes(self):
         yield ()
@@ -370,7 +378,7 @@ class TerminalTest(SlipwayTest):
     def test_ctrl_c_comes_once(self):
         for options in self.modes():
             with self.subTest(options=options):
-                self.run_line(options, 'trap "echo in\"\"terrupted" INT; echo be\"gun\"; sleep 1; sleep 1; exit 4')
+                self.run_line(options, 'trap "echo in\"\"terrupted" INT; echo be\"gun\"; sleep 5; sleep 1; exit 4')
                 self.expect("begun")
                 self.type("\x03")
                 text = self.expect("<prompt>")
@@ -382,8 +390,7 @@ class TerminalTest(SlipwayTest):
         for options in self.modes():
             with self.subTest(options=options):
                 self.type(f"{program()} run {' '.join(options)} {self.root} -- sh -c 'read line; echo got $line' &\n")
-                self.type("\nsleep 0.3; jobs\n")
-                self.expect("Stopped")
+                self.wait_until(lambda: "Stopped" in self.jobs(), "it does not stop")
                 self.foreground()
                 self.type("te\"xt\"\n")
                 self.expect('got te"xt"')
@@ -395,7 +402,7 @@ class TerminalTest(SlipwayTest):
         for number, options in enumerate(self.modes()):
             with self.subTest(options=options):
                 code = "import signal, os, time; signal.signal(signal.SIGWINCH, lambda *_: os.write(1, str(os.get_terminal_size()).encode())); " \
-                       "os.write(1, b\"be\" + b\"gun\"); time.sleep(1)"
+                       "os.write(1, b\"be\" + b\"gun\"); time.sleep(2)"
                 self.type(f"{program()} run {' '.join(options)} -b {self.root}:/mnt / -- {sys.executable} -c '{code}'\n")
                 self.expect("begun")
                 fcntl.ioctl(self.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 31 + number, 91, 0, 0))
@@ -424,7 +431,7 @@ class LauncherTest(SlipwayTest):
             for options in ((), SUPERVISED):
                 with self.subTest(name, options=options):
                     result = run([*launcher, "4", program(), "run", *options, self.root, "--", "sh", "-c",
-                                  "readlink /proc/self/ns/mnt; sleep 0.5"], env=self.env)
+                                  "readlink /proc/self/ns/mnt; sleep 3"], env=self.env)
                     self.assert_status(result, 0)
                     self.assertEqual((len(result.stdout.split()), len(set(result.stdout.split()))), (4, 1), result)
                     result = run([*launcher, "2", program(), "run", *options, self.root, "--", "sh", "-c", "exit 7"],

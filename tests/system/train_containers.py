@@ -14,8 +14,6 @@ ROUNDS = 4
 
 
 class TrainContainers(SlipwayTest):
-    settle_seconds = 15
-
     def setUp(self):
         super().setUp()
         self.assert_succeeds(self.slipway("convert", make_root(self.path("root")), "store:small"))

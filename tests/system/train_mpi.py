@@ -162,7 +162,7 @@ class TrainMpi(unittest.TestCase):
                     os.kill(process.pid, signal.SIGSTOP)
                     for helper in self.children_of(process.pid):
                         if helper not in ranks:
-                            os.kill(helper, signal.SIGSTOP)
+                            self.kill(helper, signal.SIGSTOP)
                     os.kill(ranks[1], signal.SIGKILL)
                     deadline = time.monotonic() + 30
                     while self.alive(ranks[0]) and time.monotonic() < deadline:
@@ -170,7 +170,7 @@ class TrainMpi(unittest.TestCase):
                     self.assertFalse(self.alive(ranks[0]), "the other rank waits for ever")
                 finally:
                     for pid in processes_of(self.place):  # Hydra's proxy has a group of its own
-                        os.kill(pid, signal.SIGKILL)
+                        self.kill(pid, signal.SIGKILL)
                     process.communicate(timeout=30)
                     self.remove_segments_of_killed_launchers()
 
@@ -179,6 +179,14 @@ class TrainMpi(unittest.TestCase):
         for name in set(os.listdir("/dev/shm")) - self.shm_before:
             if name.startswith("vader_segment."):
                 os.unlink(os.path.join("/dev/shm", name))
+
+    @staticmethod
+    def kill(pid, number):
+        """Send a signal to a process that may have ended since it was seen."""
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            pass
 
     @staticmethod
     def ranks_of(word):
