@@ -76,6 +76,29 @@ class InTheRegistry(SignatureTest):
         for public in (self.other_public, third_public):
             self.assert_succeeds(self.verify(key=public))
 
+    def test_a_registry_that_mixes_two_writers_up_is_asked_again(self):
+        """Debian's docker-registry, once in many times, when two write a tag at once; whoever is always refused is told."""
+        self.push_small("lab/small:v1")
+        tag = self.digest().replace(":", "-") + ".sig"
+        mixed = json.dumps({"errors": [{"code": "DIGEST_INVALID", "message": "provided digest did not match uploaded content"}]})
+        for times, status in ((2, 0), (100, 125)):
+            refused = []
+
+            def rule(method, path, headers, number):
+                if method != "PUT" or not path.endswith(tag) or len(refused) == times:
+                    return None
+                refused.append(path)
+                return Answer(400, body=mixed.encode())
+            proxy = self.proxy(rule)
+            key, public = make_key(self.path(f"mixed-{times}.pem"), "p256")
+            result = self.slipway("sign", f"docker://{proxy.host}/lab/small:v1", "--key", key)
+            self.assert_status(result, status)
+            if status == 0:
+                self.assertEqual(len(refused), 2)
+                self.assert_succeeds(self.verify(key=public))
+            else:
+                self.assertIn("did not match uploaded content", result.stderr)
+
     def test_tampering_in_the_registry(self):
         self.push_small("lab/small:v1")
         self.sign()

@@ -171,7 +171,11 @@ void change_tag(RegistryClient& client, const std::string& tag, const std::strin
         request.headers = {"Content-Type: " + media_type};
         request.body = text;
         const HttpResponse response = client.send(std::move(request));
-        if (!response.success())
+        // Two at once, and Debian's docker-registry reads what the other has half written.
+        const bool mixed_up = response.status == 400 &&
+                              response.body.find("DIGEST_INVALID") != std::string::npos &&
+                              writings + 1 < kMostWritings;
+        if (!response.success() && !mixed_up)
             throw client.refused(response, fmt::format("{} was not taken", tag));
     }
 }
