@@ -171,7 +171,7 @@ void change_tag(RegistryClient& client, const std::string& tag, const std::strin
         request.headers = {"Content-Type: " + media_type};
         request.body = text;
         const HttpResponse response = client.send(std::move(request));
-        // Two at once, and Debian's docker-registry reads what the other has half written.
+        // Debian's docker-registry was seen to say so where two write a tag at once.
         const bool mixed_up = response.status == 400 &&
                               response.body.find("DIGEST_INVALID") != std::string::npos &&
                               writings + 1 < kMostWritings;

@@ -91,6 +91,19 @@ uint64_t ahead(const std::string& bytes, const std::vector<std::string>& program
     return read_start_files(reader, programs, files, stop);
 }
 
+/// An image of these members, in blocks of 4 KiB.
+struct WrittenImage {
+    explicit WrittenImage(const Members& members) {
+        SquashfsOptions options;
+        options.block_size_bytes = 4096;
+        write_squashfs(std::vector<LayerOpener>{opener(members)}, {}, path, options);
+        fd = sys::open(path, O_RDONLY);
+    }
+    const TempDir directory{temporary_directory()};
+    const std::string path = directory.path() + "/o";
+    UniqueFd fd;
+};
+
 }  // namespace
 
 TEST_CASE("a program is read ahead with its interpreter and libraries") {
@@ -119,13 +132,8 @@ TEST_CASE("what every start reads is stored as it is, and read no further than i
                           file("usr/lib/arch/libc.so.6", library),
                           file("usr/lib/arch/libcap.so.2", text(kLibraryBytes, 9000)),
                           file("usr/lib/arch/old/libc.so.6", text(kLibraryBytes, 20000))};
-    const TempDir directory(temporary_directory());
-    SquashfsOptions options;
-    options.block_size_bytes = 4096;
-    const std::string path = directory.path() + "/o";
-    write_squashfs(std::vector<LayerOpener>{opener(members)}, {}, path, options);
-    const UniqueFd fd = sys::open(path, O_RDONLY);
-    const ImageReader reader({fd.get(), 0}, path);
+    const WrittenImage image(members);
+    const ImageReader reader({image.fd.get(), 0}, image.path);
     const auto plain = [&](const char* name) {
         return reader.is_stored_plain(reader.find(name).value());
     };
@@ -152,17 +160,12 @@ TEST_CASE("what every start reads is stored as it is, and read no further than i
 TEST_CASE("of the tables, what every start reads is stored as it is") {
     Members members{dir("usr"), file("large", std::string(16 << 20, 'x'))};
     for (int i = 0; i < 600; ++i) members.push_back(file(fmt::format("usr/file-{}", i), ""));
-    const TempDir directory(temporary_directory());
-    SquashfsOptions options;
-    options.block_size_bytes = 4096;
-    const std::string path = directory.path() + "/o";
-    write_squashfs(std::vector<LayerOpener>{opener(members)}, {}, path, options);
-    const UniqueFd fd = sys::open(path, O_RDONLY);
-    const Superblock super = read_superblock({fd.get(), 0}, path);
-    const std::string bytes = read_file(path);
+    const WrittenImage image(members);
+    const Superblock super = read_superblock({image.fd.get(), 0}, image.path);
+    const std::string bytes = read_file(image.path);
     const auto as_is = [&](uint64_t block) { return (le16(&bytes[block]) & 0x8000) != 0; };
     const auto in = [&](uint64_t table, uint64_t reference) { return table + (reference >> 16); };
-    const ImageReader reader({fd.get(), 0}, path);
+    const ImageReader reader({image.fd.get(), 0}, image.path);
     CHECK(as_is(in(super.inode_table, super.root)));
     CHECK(as_is(super.directory_table + reader.root().listing_block));
     const InodeInfo config = reader.find(".slipway/image.json").value();
