@@ -24,8 +24,6 @@ namespace {
 
 using List = std::vector<std::string>;
 
-const List kKeys = {"owners", "paths", "formats", "write_modes", "require_signature", "contact"};
-
 bool contains(const List& list, const std::string& text) {
     return std::find(list.begin(), list.end(), text) != list.end();
 }
@@ -168,7 +166,9 @@ const std::vector<std::string>& policy_write_modes() {
 }
 
 Policy parse_policy(const std::string& text, const std::string& file) {
-    const Json object = parse_settings(text, file, kKeys);
+    const Json object = parse_settings(
+        text, file,
+        {"owners", "paths", "formats", "write_modes", "require_signature", "contact"});
     Policy policy;
     policy.file = file;
     policy.owners = words_of(object, "owners", file, {});

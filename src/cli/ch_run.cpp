@@ -39,13 +39,6 @@ int ch_status(int status) {
     }
 }
 
-void set_verbosity(const ChRequest& request) {
-    const int level = static_cast<int>(log::Level::info) + request.verbose - request.quiet;
-    const int lowest = static_cast<int>(log::Level::error);
-    const int highest = static_cast<int>(log::Level::debug);
-    log::set_level(static_cast<log::Level>(std::clamp(level, lowest, highest)));
-}
-
 void refuse_cdi(const ChRequest& request) {
     const char* named = std::getenv("CH_RUN_CDI_DIRS");
     const std::string directories =
@@ -121,7 +114,7 @@ int ch_run(const std::vector<std::string>& words) {
     try {
         take_ch_request(words, request);
         if (request.exit_status) return *request.exit_status;
-        set_verbosity(request);
+        set_verbosity(request.verbose, request.quiet);
         return start(request);
     } catch (const Error& error) {
         log::repeat_warnings();

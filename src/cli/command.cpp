@@ -10,47 +10,11 @@
 
 namespace slipway::cli {
 
-namespace {
-
-struct Words {
-    std::vector<std::string> options;  ///< "--bind", "-b"
-    bool help = false;
-};
-
-Words& words() {
-    static Words noted;
-    return noted;
-}
-
-}  // namespace
-
-void note_words(int argc, char* argv[]) {
-    for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i) {
-        const std::string_view word = argv[i];
-        if (word.size() < 2 || word[0] != '-') continue;
-        if (word[1] == '-') {
-            words().options.emplace_back(word.substr(0, word.find('=')));
-            words().help = words().help || word.starts_with("--help");
-            continue;
-        }
-        for (const char letter : word.substr(1)) {  // "-wt", and harmlessly "-bSRC"
-            words().options.push_back({'-', letter});
-            words().help = words().help || letter == 'h';
-        }
-    }
-}
-
-bool was_typed(std::string_view names) {
-    if (words().help) return true;
-    while (!names.empty()) {
-        std::string_view name = names.substr(0, names.find(','));
-        names.remove_prefix(std::min(name.size() + 1, names.size()));
-        if (name.starts_with('!')) name.remove_prefix(1);
-        name = name.substr(0, name.find('{'));
-        for (const auto& option : words().options)
-            if (option == name) return true;
-    }
-    return false;
+void set_verbosity(int verbose, int quiet) {
+    const int level = static_cast<int>(log::Level::info) + verbose - quiet;
+    const int lowest = static_cast<int>(log::Level::error);
+    const int highest = static_cast<int>(log::Level::debug);
+    log::set_level(static_cast<log::Level>(std::clamp(level, lowest, highest)));
 }
 
 std::vector<runtime::Typed> with_origin(const std::vector<std::string>& values,

@@ -40,12 +40,8 @@ void add_gc(CLI::App& app, Action& action);
 void add_doctor(CLI::App& app, Action& action);
 void add_instance(CLI::App& app, Action& action);
 
-/// Take note of the words after the program's name, once, before anything is declared.
-void note_words(int argc, char* argv[]);
-/// True if one of an option's names ("-b,--bind", "!--no-x", "--stage{auto}") may be among the
-/// words typed before a "--", or all options are needed because help is asked for.
-bool was_typed(std::string_view names);
-
+/// Tell as much as -v and -q ask for, each given so many times.
+void set_verbosity(int verbose, int quiet);
 /// Give each value of a repeatable option its origin: "--bind, argument 2".
 std::vector<runtime::Typed> with_origin(const std::vector<std::string>& values,
                                         const std::string& option);

@@ -52,7 +52,7 @@ void add_start(CLI::App& parent, Action& action) {
         auto& start = options->start;
         start.run = take_run_options(*command, options->flags);
         // A name from the configuration is meant for runs; one that was typed is refused.
-        if (command->get_option_no_throw("--session") == nullptr) start.run.session.clear();
+        if (command->count("--session") == 0) start.run.session.clear();
         take(*command, "--ready", options->ready, start.ready_command);
         take(*command, "--ready-log", options->log_text, start.ready_log);
         take(*command, "--ready-timeout", options->timeout, start.ready_timeout);

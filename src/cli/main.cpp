@@ -1,5 +1,6 @@
 // The full program: every subcommand. The starter (starter.cpp) starts it.
 // Must not: do more than to list them.
+#include "command_line.hpp"
 #include "program.hpp"
 
 namespace {
@@ -28,4 +29,7 @@ constexpr slipway::cli::Subcommand kSubcommands[] = {
 
 }  // namespace
 
-int main(int argc, char* argv[]) { return slipway::cli::run_program(kSubcommands, argc, argv); }
+int main(int argc, char* argv[]) {
+    return slipway::cli::run_program(
+        argc, argv, [&] { return slipway::cli::run_command_line(kSubcommands, argc, argv); });
+}

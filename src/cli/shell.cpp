@@ -17,8 +17,7 @@ void add_shell(CLI::App& app, Action& action) {
         "-c COMMAND, or a script.");
     add_run_options(*command, *flags);
     // A shell takes the place of both ENTRYPOINT and CMD.
-    if (auto* declared = command->get_option_no_throw("--entrypoint"); declared != nullptr)
-        command->remove_option(declared);
+    command->remove_option(command->get_option("--entrypoint"));
     command->add_flag("-l,--login", flags->run.login, "a login shell: it reads /etc/profile");
     command->callback([command, flags, &action] {
         auto run = take_run_options(*command, *flags);

@@ -5,12 +5,13 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <set>
+#include <iterator>
+#include <string_view>
 
 namespace slipway::image {
 namespace {
 
-const std::set<std::string> kKnownMembers = {"Env",          "Entrypoint", "Cmd",   "Shell",
+constexpr std::string_view kKnownMembers[] = {"Env",          "Entrypoint", "Cmd",   "Shell",
                                              "OnBuild",      "WorkingDir", "User",  "Volumes",
                                              "ExposedPorts", "StopSignal", "Labels"};
 
@@ -67,7 +68,7 @@ void read_run_config(const Json& json, ImageConfig& config, const std::string& s
         }
     }
     for (const auto& [key, value] : json.items()) {
-        if (!kKnownMembers.contains(key)) config.unknown[key] = value;
+        if (std::ranges::find(kKnownMembers, key) == std::end(kKnownMembers)) config.unknown[key] = value;
     }
 }
 

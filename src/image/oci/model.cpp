@@ -6,7 +6,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <set>
+#include <string_view>
 
 #include "slipway/base/error.hpp"
 #include "slipway/base/file.hpp"
@@ -19,7 +21,7 @@ constexpr const char* kDockerManifestType = "application/vnd.docker.distribution
 constexpr const char* kDockerConfigType = "application/vnd.docker.container.image.v1+json";
 constexpr uint64_t kDocumentLimitBytes = 16u << 20;
 
-const std::set<std::string> kLayerTypes = {
+constexpr std::string_view kLayerTypes[] = {
     "application/vnd.oci.image.layer.v1.tar",
     "application/vnd.oci.image.layer.v1.tar+gzip",
     "application/vnd.oci.image.layer.v1.tar+zstd",
@@ -84,7 +86,7 @@ Descriptor choose_platform(const std::vector<Descriptor>& candidates, const std:
 
 Layer parse_layer(const Json& json, const std::string& subject) {
     Descriptor descriptor = parse_descriptor(json, subject);
-    if (!kLayerTypes.contains(descriptor.media_type)) {
+    if (std::ranges::find(kLayerTypes, descriptor.media_type) == std::end(kLayerTypes)) {
         bool encrypted = descriptor.media_type.ends_with("+encrypted");
         throw Error(ErrorKind::unsupported, fmt::format("{} has a layer of type {}{}", subject,
                                                         slipway::quoted(descriptor.media_type),

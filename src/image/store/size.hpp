@@ -4,7 +4,6 @@
 
 #include <ctime>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace slipway::image {
@@ -21,7 +20,11 @@ std::vector<StoredFile> files_in(const std::string& store, const std::string& di
 uint64_t size_of_store(const std::string& store);
 
 /// Kinds and directories of what is only kept to save time.
-inline const std::vector<std::pair<std::string, std::string>> kMadeAgain = {
+struct MadeAgain {
+    const char* kind;
+    const char* directory;
+};
+constexpr MadeAgain kMadeAgain[] = {
     {"pack", "packs"}, {"squashfs", "squashfs"}, {"unpacked", "unpacked"}, {"partial", "partial"}};
 
 /// Delete by $SLIPWAY_STORE_LIMIT, if it is set and nobody else adds to the store, but nothing that
