@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "detached.hpp"
 #include "session_protocol.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/fault.hpp"
@@ -212,8 +213,8 @@ int Broker::patience_ms() const {
 
 }  // namespace
 
-DetachedFork start_broker(BrokerStart& start) {
-    return DetachedFork("the session's broker", [&start](int creators_processor) {
+void start_broker(BrokerStart& start) {
+    fork_detached("the session's broker", [&start](int creators_processor) {
         become_background("slipway-session",
                           {start.socket.get(), start.maker.get(), start.creator.get()},
                           creators_processor);

@@ -1,31 +1,22 @@
-// Processes that outlive us and are nobody's child: a session's broker, an image's server.
+// Processes that outlive us unnoticed: a session's broker, an image's server.
 #pragma once
-
-#include <sys/types.h>
 
 #include <functional>
 #include <vector>
 
+#include "slipway/base/fd.hpp"
+
 namespace slipway::runtime {
 
-/// A process forked by a process in between, so that it is not a child of the user's command,
-/// which this process will become. The one in between ends at once, without a SIGCHLD, and is
-/// reaped when there is nothing better to do.
-class DetachedFork {
- public:
-    /// What the new process does; it must not return. It is told on which processor its creator
-    /// runs.
-    using Body = std::function<void(int creators_processor)>;
-    /// Pre: single-threaded. Throws: Error(host_forbids) when the one in between cannot be started;
-    /// `what` is it for.
-    DetachedFork(const char* what, const Body& body);
-    DetachedFork(DetachedFork&& other) noexcept;
-    DetachedFork& operator=(DetachedFork&& other) noexcept;
-    ~DetachedFork();
+/// What a new process does; it must not return. It is told on which processor its creator runs.
+using DetachedBody = std::function<void(int creators_processor)>;
 
- private:
-    pid_t middle_ = -1;
-};
+/// Fork a process that no wait(2) of the user's command, which this process will become, hears of:
+/// its end sends no signal (clone(2), exit signal), so that only __WALL would find it. When the
+/// command ends before it, it is init's, as any other.
+/// Returns its pidfd. Pre: single-threaded. Throws: Error(host_forbids) when it cannot be started;
+/// `what` is it for.
+UniqueFd fork_detached(const char* what, const DetachedBody& body);
 
 /// Turn this process into one without ties to who started it: own session, stdio on /dev/null,
 /// all processors but the one where its creator is at work, graceful signals ignored, no descriptor

@@ -17,6 +17,7 @@
 #include "slipway/base/error.hpp"
 #include "slipway/base/fault.hpp"
 #include "slipway/base/sys.hpp"
+#include "slipway/base/sys_process.hpp"
 #include "supervise.hpp"
 #include "working_directory.hpp"
 
@@ -63,10 +64,9 @@ void make_container_for(const RunPlan& plan, SessionDuty* duty) {
         if (duty == nullptr) return;
         std::vector<int> numbers;
         for (const auto& fd : namespaces) numbers.push_back(fd.get());
-        UniqueFd server_fd;
-        if (server && !(server_fd = take_server_pidfd(*server)))
+        if (server && sys::wait_process_end(server->pidfd.get(), 0))
             throw Error(ErrorKind::io, "the image's server is gone");
-        duty->hand_over(numbers, server_fd.get());
+        duty->hand_over(numbers, server ? server->pidfd.get() : -1);
         fault::point("session.handed-over");
     } catch (const Error& error) {
         if (server && server_has_ended(*server))  // killed: those who wait make another session
