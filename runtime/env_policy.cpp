@@ -160,6 +160,7 @@ template <typename Row>
 const Row* find_row(std::span<const Row> rows, std::string_view name) {
     for (const Row& row : rows) {
         const std::string_view pattern = row.pattern;
+        if (name.empty() || name[0] != pattern[0]) continue;  // nearly all, at once
         if (pattern.back() == '*' ? name.starts_with(pattern.substr(0, pattern.size() - 1))
                                   : name == pattern)
             return &row;

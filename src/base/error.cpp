@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -153,17 +154,26 @@ std::string errno_name(int errno_value) {
 }
 
 std::string quoted(std::string_view text) {
-    std::string out = "\"";
-    for (const char raw : text) {
+    const auto is_plain = [](char raw) {
         const auto byte = static_cast<unsigned char>(raw);
-        if (byte == '"' || byte == '\\')
-            out += {'\\', raw};
-        else if (byte < 0x20 || byte == 0x7f)
-            out += fmt::format("\\x{:02x}", byte);
+        return byte >= 0x20 && byte != 0x7f && byte != '"' && byte != '\\';
+    };
+    std::string out;
+    out.reserve(text.size() + 2);
+    out += '"';
+    while (!text.empty()) {
+        const auto plain =
+            static_cast<size_t>(std::ranges::find_if_not(text, is_plain) - text.begin());
+        out += text.substr(0, plain);
+        text.remove_prefix(plain);
+        if (text.empty()) break;
+        if (text[0] == '"' || text[0] == '\\')
+            out += {'\\', text[0]};
         else
-            out += raw;
+            out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[0]));
+        text.remove_prefix(1);
     }
-    return out + "\"";
+    return out += '"';
 }
 
 }  // namespace slipway

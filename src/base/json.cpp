@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace slipway {
 
 namespace {
@@ -11,29 +13,74 @@ namespace {
 /// No document that we know nests deeper; values are copied and compared by recursion.
 constexpr int kDeepest = 200;
 
-bool nests_too_deep(std::string_view text) {
+/// What can be seen of a document without reading its values.
+struct Outline {
+    int deepest = 0;
+    size_t from = std::string_view::npos;  ///< where the member's value begins
+    size_t to = std::string_view::npos;    ///< and ends; npos: there is none
+};
+
+/// `member`: of the outermost object.
+Outline look_over(std::string_view text, std::string_view member) {
+    Outline seen;
     int depth = 0;
-    bool quoted = false;
+    bool inside = false;
+    std::string_view last;  // string of the outermost object
+    const auto end_value = [&](size_t at) {
+        if (depth == 1 && inside) seen.to = at;
+        if (depth == 1) inside = false;
+    };
     for (size_t i = 0; i < text.size(); ++i) {
-        const char c = text[i];
-        if (quoted && c == '\\') {
-            ++i;
-        } else if (c == '"') {
-            quoted = !quoted;
-        } else if (!quoted && (c == '[' || c == '{')) {
-            if (++depth > kDeepest) return true;
-        } else if (!quoted && (c == ']' || c == '}')) {
-            --depth;
+        switch (text[i]) {
+            case '"': {
+                const size_t begin = i + 1;
+                for (++i; i < text.size() && text[i] != '"'; ++i)
+                    if (text[i] == '\\') ++i;
+                if (depth == 1) last = text.substr(begin, std::min(i, text.size()) - begin);
+                break;
+            }
+            case '{':
+            case '[':
+                seen.deepest = std::max(seen.deepest, ++depth);
+                break;
+            case '}':
+            case ']':
+                end_value(i);
+                --depth;
+                break;
+            case ',':
+                end_value(i);
+                break;
+            case ':':
+                if (depth != 1 || last != member || seen.from != text.npos) break;
+                seen.from = i + 1;
+                inside = true;
+                break;
+            default:
+                break;
         }
     }
-    return false;
+    return seen;
 }
 
 }  // namespace
 
 Json parse_json(std::string_view text, const std::string& subject, ErrorKind kind) {
-    if (nests_too_deep(text))
+    return parse_json_without({}, text, subject, kind);
+}
+
+Json parse_json_without(std::string_view member, std::string_view text, const std::string& subject,
+                        ErrorKind kind) {
+    const Outline seen = look_over(text, member);
+    if (seen.deepest > kDeepest)
         throw Error(kind, fmt::format("{} nests values more than {} deep", subject, kDeepest));
+    if (!member.empty() && seen.to != text.npos) {
+        std::string rest(text.substr(0, seen.from));
+        rest += "null";
+        rest += text.substr(seen.to);
+        Json json = Json::parse(rest, nullptr, /*allow_exceptions=*/false);
+        if (!json.is_discarded()) return json;  // else: where the mistake is, in the whole text
+    }
     try {
         return Json::parse(text);
     } catch (const Json::parse_error& error) {

@@ -221,7 +221,7 @@ class Without : public EntrySource {
 Listed still_ours(const std::string& document, const ReadSmall& read_small) {
     Listed listed;
     const Json json = parse_json(document, kConfigPathInImage);
-    const auto ours = json.find("slipway");
+    const auto ours = json.find(kOwnMember);
     if (ours == json.end() || !ours->is_object() || !ours->contains("files")) return listed;
     for (const Json& item : (*ours)["files"]) {
         if (!item.is_object()) continue;
@@ -247,8 +247,8 @@ std::vector<AddedFile> plan_added_files(const ImageConfig& config, const std::st
     }
 
     Json document = config_to_json(config);
-    document["slipway"] = {{"version", SLIPWAY_VERSION}, {"files", listed(others)}};
-    if (!source.empty()) document["slipway"]["source"] = source;
+    document[kOwnMember] = {{"version", SLIPWAY_VERSION}, {"files", listed(others)}};
+    if (!source.empty()) document[kOwnMember]["source"] = source;
     std::vector<AddedFile> files{directory(std::string(parent_path(kConfigPathInImage))),
                                  file(kConfigPathInImage, to_text(document, 2) + "\n")};
     std::move(others.begin(), others.end(), std::back_inserter(files));

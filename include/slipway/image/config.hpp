@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "slipway/base/digest.hpp"
@@ -50,10 +51,15 @@ struct ImageConfig {
 
 /// Throws: Error(invalid_image) naming `subject`.
 ImageConfig config_from_json(const Json& json, const std::string& subject);
+/// The same of the text at kConfigPathInImage, without its bookkeeping (kOwnMember), which is
+/// longer than all the rest and of which a start knows nothing.
+ImageConfig config_in_image(std::string_view text, const std::string& subject);
 /// The OCI config document; the same config gives the same bytes.
 Json config_to_json(const ImageConfig& config);
 
 /// Where an image's config document lies inside a squashfs image or image directory written by us.
 inline constexpr const char* kConfigPathInImage = ".slipway/image.json";
+/// The document's one member that is not OCI's: what lies in the image that was not in its layers.
+inline constexpr const char* kOwnMember = "slipway";
 
 }  // namespace slipway::image

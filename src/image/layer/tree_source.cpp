@@ -50,7 +50,7 @@ ImageConfig read_directory_config(const std::string& directory) {
     auto text = Root(directory).read_file_if_exists(kConfigPathInImage);
     if (!text) return {};
     std::string subject = join_path(directory, kConfigPathInImage);
-    return config_from_json(parse_json(*text, subject), subject);
+    return config_in_image(*text, subject);
 }
 
 OciImage as_one_layer(const TreeImage& tree, std::optional<int64_t> source_date_epoch) {

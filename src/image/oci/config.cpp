@@ -170,6 +170,10 @@ ImageConfig config_from_json(const Json& json, const std::string& subject) {
     return config;
 }
 
+ImageConfig config_in_image(std::string_view text, const std::string& subject) {
+    return config_from_json(parse_json_without(kOwnMember, text, subject), subject);
+}
+
 Json config_to_json(const ImageConfig& config) {
     Json json = Json::object();
     json["architecture"] = config.architecture;

@@ -51,7 +51,7 @@ std::optional<ImageConfig> SquashfsImage::config() const {
     const auto text = read_file(kConfigPathInImage);
     if (!text) return std::nullopt;
     const std::string where = fmt::format("{} in {}", kConfigPathInImage, reader_->subject());
-    return config_from_json(parse_json(*text, where), where);
+    return config_in_image(*text, where);
 }
 
 }  // namespace slipway::image

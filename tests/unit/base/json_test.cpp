@@ -30,3 +30,36 @@ TEST_CASE("a document that nests too deep is refused") {
     const std::string many(100, '['), ends(100, ']');
     CHECK(slipway::parse_json(many + ends, "it").is_array());
 }
+
+TEST_CASE("a member that is not wanted is only looked over") {
+    const auto without = [](const std::string& text) {
+        return to_text(parse_json_without("m", text, "it"));
+    };
+    for (const char* value :
+         {"1", "\"}\"", "[1,[2,{\"a\":\"]\"}]]", "{\"m\":{\"x\":\"\\\"}\"}}", "null", " true "}) {
+        CHECK(without(std::string("{\"a\":1,\"m\":") + value + "}") == R"({"a":1,"m":null})");
+        CHECK(without(std::string("{\"m\" : ") + value + "\n,\"z\":{\"m\":2}}") ==
+              R"({"m":null,"z":{"m":2}})");
+    }
+    CHECK(without(R"({"a":"m","b":["m",{"m":3}]})") == R"({"a":"m","b":["m",{"m":3}]})");
+    CHECK(without(R"({"a":{"m":3}})") == R"({"a":{"m":3}})");
+    CHECK(without("[\"m\"]") == "[\"m\"]");
+    // Mistakes are told where they are in the whole text.
+    const std::string text = R"({"m":[1,2,3],"b":})";
+    for (const std::string& broken :
+         {text, std::string(R"({"m":[1,2)"), std::string("{\"m\":\"x"), std::string("{\"m\":")}) {
+        std::string whole, ours;
+        try {
+            parse_json(broken, "it");
+        } catch (const Error& error) {
+            whole = error.render();
+        }
+        try {
+            parse_json_without("m", broken, "it");
+        } catch (const Error& error) {
+            ours = error.render();
+        }
+        CHECK(ours == whole);
+        CHECK_FALSE(ours.empty());
+    }
+}
