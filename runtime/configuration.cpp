@@ -110,6 +110,14 @@ void take_environment(const ConfigurationFile& file, Configuration& configuratio
             {Kind::unset, {glob, fmt::format("\"unset_env\" in {}", file.path)}});
 }
 
+/// The variables of the settings. All others count only within a file, which may use them.
+Variables setting_variables() {
+    Variables variables;
+    for (const auto& row : setting_rows())
+        if (const char* value = std::getenv(row.variable)) variables.emplace(row.variable, value);
+    return variables;
+}
+
 std::string user_file() {
     const char* base = std::getenv("XDG_CONFIG_HOME");
     const std::string directory =
@@ -170,7 +178,7 @@ Configuration load_configuration() {
     for (const auto& path : {join_path(site_directory(), "config.json"), user_file()})
         if (auto object = read_settings_file(path, configuration_keys()))
             files.push_back({path, std::move(*object)});
-    return merge_configuration(files, read_environment());
+    return merge_configuration(files, files.empty() ? setting_variables() : read_environment());
 }
 
 void apply_configuration(const Configuration& configuration, RunOptions& options) {

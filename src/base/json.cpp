@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 namespace slipway {
 
@@ -15,20 +17,21 @@ constexpr int kDeepest = 200;
 
 /// What can be seen of a document without reading its values.
 struct Outline {
+    struct Value {
+        size_t from, to;
+    };
     int deepest = 0;
-    size_t from = std::string_view::npos;  ///< where the member's value begins
-    size_t to = std::string_view::npos;    ///< and ends; npos: there is none
+    std::vector<Value> values;  ///< of the members asked for, in their order in the text
 };
 
-/// `member`: of the outermost object.
-Outline look_over(std::string_view text, std::string_view member) {
+/// `members`: of the outermost object.
+Outline look_over(std::string_view text, std::span<const std::string_view> members) {
     Outline seen;
     int depth = 0;
-    bool inside = false;
-    std::string_view last;  // string of the outermost object
+    std::optional<size_t> value;  // where that of a member asked for begins
+    std::string_view last;        // string of the outermost object
     const auto end_value = [&](size_t at) {
-        if (depth == 1 && inside) seen.to = at;
-        if (depth == 1) inside = false;
+        if (depth == 1 && value) seen.values.push_back({*std::exchange(value, std::nullopt), at});
     };
     for (size_t i = 0; i < text.size(); ++i) {
         switch (text[i]) {
@@ -52,9 +55,7 @@ Outline look_over(std::string_view text, std::string_view member) {
                 end_value(i);
                 break;
             case ':':
-                if (depth != 1 || last != member || seen.from != text.npos) break;
-                seen.from = i + 1;
-                inside = true;
+                if (depth == 1 && std::ranges::find(members, last) != members.end()) value = i + 1;
                 break;
             default:
                 break;
@@ -69,15 +70,19 @@ Json parse_json(std::string_view text, const std::string& subject, ErrorKind kin
     return parse_json_without({}, text, subject, kind);
 }
 
-Json parse_json_without(std::string_view member, std::string_view text, const std::string& subject,
-                        ErrorKind kind) {
-    const Outline seen = look_over(text, member);
+Json parse_json_without(std::span<const std::string_view> members, std::string_view text,
+                        const std::string& subject, ErrorKind kind) {
+    const Outline seen = look_over(text, members);
     if (seen.deepest > kDeepest)
         throw Error(kind, fmt::format("{} nests values more than {} deep", subject, kDeepest));
-    if (!member.empty() && seen.to != text.npos) {
-        std::string rest(text.substr(0, seen.from));
-        rest += "null";
-        rest += text.substr(seen.to);
+    if (!seen.values.empty()) {
+        std::string rest;
+        size_t from = 0;
+        for (const auto& value : seen.values) {
+            rest.append(text, from, value.from - from) += "null";
+            from = value.to;
+        }
+        rest.append(text, from);
         Json json = Json::parse(rest, nullptr, /*allow_exceptions=*/false);
         if (!json.is_discarded()) return json;  // else: where the mistake is, in the whole text
     }

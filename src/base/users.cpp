@@ -40,6 +40,8 @@ std::optional<Fields> find_line(std::string_view text, uint32_t id) {
         const std::string_view line = text.substr(0, text.find('\n'));
         text.remove_prefix(std::min(line.size() + 1, text.size()));
         if (line.starts_with('+') || line.starts_with('-')) return std::nullopt;
+        const size_t second = line.find(':', line.find(':') + 1);
+        if (second == line.npos || !line.substr(second + 1).starts_with(wanted)) continue;
         Fields fields{};
         std::string_view rest = line;
         for (size_t i = 0; i < kFields && !rest.empty(); ++i) {

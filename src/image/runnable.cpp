@@ -144,7 +144,7 @@ Error not_verifiable(const ImageRef& ref) {
 }
 
 RunnableImage runnable_file(const ImageRef& ref, const TrustedKeys* trusted) {
-    SquashfsFile file = open_squashfs_file(ref, trusted);
+    SquashfsFile file = open_squashfs_file(ref, trusted, ConfigScope::to_run);
     require_architecture(
         file.config && file.architecture.empty() ? file.config->architecture : file.architecture,
         ref);
@@ -228,7 +228,7 @@ RunnableImage make_runnable(const ImageRef& ref, const std::string& store_direct
         case RefKind::directory:
             runnable.kind = RunnableImage::Kind::directory;
             runnable.path = absolute_path(ref.path);
-            runnable.config = read_directory_config(runnable.path);
+            runnable.config = read_directory_config(runnable.path, ConfigScope::to_run);
             if (Root(runnable.path).stat(kConfigPathInImage))
                 require_architecture(runnable.config.architecture, ref);
             break;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,10 +17,10 @@ using Json = nlohmann::json;
 /// Throws: Error(kind) naming `subject` and the place of the mistake.
 Json parse_json(std::string_view text, const std::string& subject,
                 ErrorKind kind = ErrorKind::invalid_image);
-/// The same with null for a member of the outermost object, which is only looked over: one that is
-/// long and not needed.
-Json parse_json_without(std::string_view member, std::string_view text, const std::string& subject,
-                        ErrorKind kind = ErrorKind::invalid_image);
+/// The same with null for members of the outermost object, which are only looked over: those that
+/// are long and not needed.
+Json parse_json_without(std::span<const std::string_view> members, std::string_view text,
+                        const std::string& subject, ErrorKind kind = ErrorKind::invalid_image);
 /// The member as a string; absent or null gives `fallback`. Throws: Error(kind) if it has another
 /// type.
 std::string json_string(const Json& object, const char* key, const std::string& subject,

@@ -51,9 +51,11 @@ struct ImageConfig {
 
 /// Throws: Error(invalid_image) naming `subject`.
 ImageConfig config_from_json(const Json& json, const std::string& subject);
-/// The same of the text at kConfigPathInImage, without its bookkeeping (kOwnMember), which is
-/// longer than all the rest and of which a start knows nothing.
-ImageConfig config_in_image(std::string_view text, const std::string& subject);
+/// How much of it: to run needs neither history nor layers, which take most of the time to read.
+enum class ConfigScope { all, to_run };
+/// The same of the text at kConfigPathInImage.
+ImageConfig config_in_image(std::string_view text, const std::string& subject,
+                            ConfigScope scope = ConfigScope::all);
 /// The OCI config document; the same config gives the same bytes.
 Json config_to_json(const ImageConfig& config);
 

@@ -50,7 +50,8 @@ struct SquashfsFile {
 };
 /// Open a reference of kind squashfs or SIF and check it. Throws: Error(invalid_image),
 /// Error(unsupported). With `trusted` keys the file must be signed by one of them.
-SquashfsFile open_squashfs_file(const ImageRef& ref, const TrustedKeys* trusted = nullptr);
+SquashfsFile open_squashfs_file(const ImageRef& ref, const TrustedKeys* trusted = nullptr,
+                                ConfigScope scope = ConfigScope::all);
 
 /// What the runtime mounts.
 struct RunnableImage {

@@ -98,7 +98,7 @@ class SquashfsImage {
     int fd() const { return fd_.get(); }
     SquashfsInfo info() const;
     /// The config document inside, or std::nullopt for a squashfs without one.
-    std::optional<ImageConfig> config() const;
+    std::optional<ImageConfig> config(ConfigScope scope = ConfigScope::all) const;
     /// A whole small file from inside (links not followed); std::nullopt if it is not there.
     std::optional<std::string> read_file(const std::string& path) const;
     /// For this room.

@@ -46,11 +46,11 @@ std::optional<std::string> read_regular(const Root& root, const std::string& pat
 
 }  // namespace
 
-ImageConfig read_directory_config(const std::string& directory) {
+ImageConfig read_directory_config(const std::string& directory, ConfigScope scope) {
     auto text = Root(directory).read_file_if_exists(kConfigPathInImage);
     if (!text) return {};
     std::string subject = join_path(directory, kConfigPathInImage);
-    return config_in_image(*text, subject);
+    return config_in_image(*text, subject, scope);
 }
 
 OciImage as_one_layer(const TreeImage& tree, std::optional<int64_t> source_date_epoch) {
@@ -65,13 +65,14 @@ OciImage as_one_layer(const TreeImage& tree, std::optional<int64_t> source_date_
     return image;
 }
 
-SquashfsFile open_squashfs_file(const ImageRef& ref, const TrustedKeys* trusted) {
+SquashfsFile open_squashfs_file(const ImageRef& ref, const TrustedKeys* trusted,
+                                ConfigScope scope) {
     SquashfsFile file;
     UniqueFd fd = sys::open(ref.path, O_RDONLY);
     if (ref.kind != RefKind::sif) {
         if (trusted != nullptr) file.seal = verify_seal(fd.get(), ref.path, *trusted).digest;
         file.image = std::make_shared<SquashfsImage>(std::move(fd), ref.path, 0, file.seal);
-        file.config = file.image->config();
+        file.config = file.image->config(scope);
         return file;
     }
     const SifRoot root = find_sif_root(fd.get(), ref.path);

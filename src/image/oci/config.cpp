@@ -12,8 +12,8 @@ namespace slipway::image {
 namespace {
 
 constexpr std::string_view kKnownMembers[] = {"Env",          "Entrypoint", "Cmd",   "Shell",
-                                             "OnBuild",      "WorkingDir", "User",  "Volumes",
-                                             "ExposedPorts", "StopSignal", "Labels"};
+                                              "OnBuild",      "WorkingDir", "User",  "Volumes",
+                                              "ExposedPorts", "StopSignal", "Labels"};
 
 /// The keys of an object used as a set ({"80/tcp": {}}), sorted; also a list, as some tools write.
 std::vector<std::string> keys_of(const Json& object, const char* key, const std::string& subject) {
@@ -68,7 +68,8 @@ void read_run_config(const Json& json, ImageConfig& config, const std::string& s
         }
     }
     for (const auto& [key, value] : json.items()) {
-        if (std::ranges::find(kKnownMembers, key) == std::end(kKnownMembers)) config.unknown[key] = value;
+        if (std::ranges::find(kKnownMembers, key) == std::end(kKnownMembers))
+            config.unknown[key] = value;
     }
 }
 
@@ -170,8 +171,10 @@ ImageConfig config_from_json(const Json& json, const std::string& subject) {
     return config;
 }
 
-ImageConfig config_in_image(std::string_view text, const std::string& subject) {
-    return config_from_json(parse_json_without(kOwnMember, text, subject), subject);
+ImageConfig config_in_image(std::string_view text, const std::string& subject, ConfigScope scope) {
+    constexpr std::string_view kNotForRuns[] = {kOwnMember, "history", "rootfs"};
+    const std::span skipped(kNotForRuns, scope == ConfigScope::to_run ? std::size(kNotForRuns) : 1);
+    return config_from_json(parse_json_without(skipped, text, subject), subject);
 }
 
 Json config_to_json(const ImageConfig& config) {

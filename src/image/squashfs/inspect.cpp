@@ -47,11 +47,11 @@ std::optional<std::string> SquashfsImage::read_file(const std::string& path) con
     return reader_->read_whole(*inode, kSmallFile);
 }
 
-std::optional<ImageConfig> SquashfsImage::config() const {
+std::optional<ImageConfig> SquashfsImage::config(ConfigScope scope) const {
     const auto text = read_file(kConfigPathInImage);
     if (!text) return std::nullopt;
     const std::string where = fmt::format("{} in {}", kConfigPathInImage, reader_->subject());
-    return config_in_image(*text, where);
+    return config_in_image(*text, where, scope);
 }
 
 }  // namespace slipway::image
