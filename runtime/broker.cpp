@@ -214,10 +214,9 @@ int Broker::patience_ms() const {
 }  // namespace
 
 void start_broker(BrokerStart& start) {
-    fork_detached("the session's broker", [&start](int creators_processor) {
+    fork_detached("the session's broker", [&start] {
         become_background("slipway-session",
-                          {start.socket.get(), start.maker.get(), start.creator.get()},
-                          creators_processor);
+                          {start.socket.get(), start.maker.get(), start.creator.get()});
         try {
             fault::point("broker.started");
             Broker(std::move(start)).run();

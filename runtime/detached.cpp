@@ -20,7 +20,6 @@
 namespace slipway::runtime {
 
 UniqueFd fork_detached(const char* what, const DetachedBody& body) {
-    const int processor = ::sched_getcpu();
     int pidfd = -1;
     clone_args request{};  // a copy of our memory; no exit signal
     request.flags = CLONE_PIDFD;
@@ -36,12 +35,17 @@ UniqueFd fork_detached(const char* what, const DetachedBody& body) {
     if (pid < 0)
         throw SysError(fmt::format("cannot start {}", what), "clone3")
             .hint("raise the limit on processes (ulimit -u)");
-    if (pid > 0) return UniqueFd(pidfd);
-    body(processor);
+    if (pid > 0) {
+        // The launcher bound the rank, not what serves it. Told here, before it runs: were both on
+        // one processor, execve would move the command to another, with nothing in its caches.
+        sys::keep_process_off_processor(static_cast<pid_t>(pid), ::sched_getcpu());
+        return UniqueFd(pidfd);
+    }
+    body();
     ::_exit(0);
 }
 
-void become_background(const char* name, const std::vector<int>& kept, int creators_processor) {
+void become_background(const char* name, const std::vector<int>& kept) {
     ::setsid();
     ::prctl(PR_SET_NAME, name);
     for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2})
@@ -53,8 +57,6 @@ void become_background(const char* name, const std::vector<int>& kept, int creat
     const int null = ::open("/dev/null", O_RDWR);
     for (int fd = 0; fd <= STDERR_FILENO; ++fd) ::dup2(null, fd);
     sys::close_all_but(kept);
-    // The launcher bound the rank, not us.
-    sys::keep_off_processor(::pthread_self(), creators_processor);
     rlimit limit{};
     if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
         limit.rlim_cur = limit.rlim_max;

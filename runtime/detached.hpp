@@ -8,19 +8,19 @@
 
 namespace slipway::runtime {
 
-/// What a new process does; it must not return. It is told on which processor its creator runs.
-using DetachedBody = std::function<void(int creators_processor)>;
+/// What a new process does; it must not return.
+using DetachedBody = std::function<void()>;
 
 /// Fork a process that no wait(2) of the user's command, which this process will become, hears of:
 /// its end sends no signal (clone(2), exit signal), so that only __WALL would find it. When the
-/// command ends before it, it is init's, as any other.
+/// command ends before it, it is init's, as any other. It may run on all processors but the one
+/// where we are.
 /// Returns its pidfd. Pre: single-threaded. Throws: Error(host_forbids) when it cannot be started;
 /// `what` is it for.
 UniqueFd fork_detached(const char* what, const DetachedBody& body);
 
 /// Turn this process into one without ties to who started it: own session, stdio on /dev/null,
-/// all processors but the one where its creator is at work, graceful signals ignored, no descriptor
-/// but `kept`; `name` is what ps shows.
-void become_background(const char* name, const std::vector<int>& kept, int creators_processor);
+/// graceful signals ignored, no descriptor but `kept`; `name` is what ps shows.
+void become_background(const char* name, const std::vector<int>& kept);
 
 }  // namespace slipway::runtime

@@ -209,14 +209,14 @@ void keep_freed_blocks() {
     ::mallopt(M_TRIM_THRESHOLD, kMostKeptBytes);
 }
 
-[[noreturn]] void serve(const Service& service, const UniqueFd& start, int creators_processor) {
+[[noreturn]] void serve(const Service& service, const UniqueFd& start) {
     std::vector<int> kept{start.get()};
     for (const auto& device : service.devices) kept.push_back(device.fd.get());
     for (const auto& file : service.files) kept.push_back(file.image->fd());
     if (service.lock) kept.push_back(service.lock.get());
     const std::vector<int> of_plan = descriptors_of(service.plan);
     kept.insert(kept.end(), of_plan.begin(), of_plan.end());
-    become_background("slipway-fuse", kept, creators_processor);
+    become_background("slipway-fuse", kept);
     keep_freed_blocks();
     bool good = false;
     try {
@@ -271,9 +271,7 @@ FuseServer start_fuse_server(const RunPlan& plan) {
     if (!kept_directory(plan).empty()) service.lock = lock_kept(plan);
     auto [start_reader, start_writer] = sys::socketpair(SOCK_SEQPACKET);
     server.pidfd =
-        fork_detached("the image's server", [&, &start = start_reader](int creators_processor) {
-            serve(service, start, creators_processor);
-        });
+        fork_detached("the image's server", [&, &start = start_reader] { serve(service, start); });
     server.start = std::move(start_writer);
     return server;
 }

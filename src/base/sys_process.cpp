@@ -152,16 +152,34 @@ bool run_only_when_idle() {
     return ::sched_setscheduler(0, SCHED_IDLE, &none) == 0;
 }
 
+namespace {
+
+/// All processors but one, or all, for who `set` gives them to; it returns 0 when it could.
+template <typename Set>
+void give_processors(int but, const Set& set) {
+    cpu_set_t processors;
+    std::fill_n(reinterpret_cast<unsigned char*>(&processors), sizeof processors, 0xff);
+    if (but >= CPU_SETSIZE) return;
+    if (but >= 0) CPU_CLR(but, &processors);
+    if (set(processors) == 0 || but < 0) return;
+    CPU_SET(but, &processors);
+    set(processors);
+}
+
+}  // namespace
+
 void run_on_all_processors() { keep_off_processor(::pthread_self(), -1); }
 
 void keep_off_processor(pthread_t thread, int processor) {
-    cpu_set_t others;
-    std::fill_n(reinterpret_cast<unsigned char*>(&others), sizeof others, 0xff);
-    if (processor >= CPU_SETSIZE) return;
-    if (processor >= 0) CPU_CLR(processor, &others);
-    if (::pthread_setaffinity_np(thread, sizeof others, &others) == 0 || processor < 0) return;
-    CPU_SET(processor, &others);
-    ::pthread_setaffinity_np(thread, sizeof others, &others);
+    give_processors(processor, [thread](const cpu_set_t& processors) {
+        return ::pthread_setaffinity_np(thread, sizeof processors, &processors);
+    });
+}
+
+void keep_process_off_processor(pid_t process, int processor) {
+    give_processors(processor, [process](const cpu_set_t& processors) {
+        return ::sched_setaffinity(process, sizeof processors, &processors);
+    });
 }
 
 bool tcp_port_answers(uint16_t port) {

@@ -5,6 +5,7 @@ Must not: need privilege, or leave anything but its images in $SLIPWAY_BENCH_DIR
 import argparse
 import json
 import os
+import random
 import subprocess
 import sys
 import time
@@ -96,12 +97,13 @@ def seconds_of(start, timer, copies=1):
 
 
 def in_turn(starts, timer, runs, copies=1, budget_s=None):
-    """Time {name: Start} A B C A B C ...: {name: [seconds, ...]}. The first turn warms up and counts only for what is
-    so slow that it has few turns: later ones leave out what has used up `budget_s`. What fails is told and left out."""
+    """Time {name: Start} A B C, B C A ...: {name: [seconds, ...]}, each turn in an order of its own, so that nothing
+    always finds the caches as the same other one leaves them. The first turn warms up and counts only for what is so
+    slow that it has few turns: later ones leave out what has used up `budget_s`. What fails is told and left out."""
     times, spent = {name: [] for name in starts}, dict.fromkeys(starts, 0.0)
     settle = SETTLE_S * (1 if copies == 1 else 10)
     for turn in range(runs + 1):
-        for name, start in starts.items():
+        for name, start in random.Random(turn).sample(list(starts.items()), len(starts)):
             if times[name] is None or (budget_s and times[name] and spent[name] > budget_s):
                 continue
             try:

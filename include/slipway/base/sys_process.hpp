@@ -64,6 +64,8 @@ void run_on_all_processors();
 /// Let a thread run wherever its control group may, except on this one (-1: no exception); on this
 /// one too where no other is left.
 void keep_off_processor(pthread_t thread, int processor);
+/// The same of a process that has one thread.
+void keep_process_off_processor(pid_t process, int processor);
 
 /// True when something on this host listens on the TCP port, over IPv4 or IPv6.
 bool tcp_port_answers(uint16_t port);
