@@ -12,8 +12,9 @@ namespace slipway::runtime {
 using DetachedBody = std::function<void()>;
 
 /// Fork a process that no wait(2) of the user's command, which this process will become, hears of:
-/// its end sends no signal (clone(2), exit signal), so that only __WALL would find it. When the
-/// command ends before it, it is init's, as any other. It may run on all processors but the one
+/// it has no exit signal (clone(2)), so that only __WALL finds it. Were it to end before the
+/// command, which means that somebody killed it, the command would get a SIGCHLD and find nobody.
+/// When the command ends first it is init's, as any other. It may run on all processors but the one
 /// where we are.
 /// Returns its pidfd. Pre: single-threaded. Throws: Error(host_forbids) when it cannot be started;
 /// `what` is it for.

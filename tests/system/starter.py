@@ -1,6 +1,7 @@
 # The two executables: what the static starter does itself, when it becomes the full program, and what it is alone.
 # Must not: run as root.
 import os
+import platform
 import shutil
 import subprocess
 
@@ -32,11 +33,27 @@ class StarterTest(SlipwayTest):
         os.makedirs(self.path("elsewhere/bin"))
         return shutil.copy(program(), self.path("elsewhere/bin/slipway"))
 
-    def test_runs_are_planned_without_the_loader(self):
+    def test_ordinary_runs_load_nothing(self):
         for image in self.root, make_squashfs(self.root, self.path("zstd.sqfs")):
-            for words in ("run", "--dry-run"), ("run", "--explain-env"):
+            for words in ["run"], ["-q", "run", "--env", "A=1", "--bind=/etc/hosts:/mnt/hosts", "-t", "--session", "none"]:
                 result = self.talking(program(), *words, image, "--", "true")
                 self.assertFalse(self.is_full(result), result)
+
+    def test_unusual_command_lines_are_read_by_the_full_program(self):
+        for words in ["run", "--dry-run"], ["run", "-b/etc/hosts:/mnt/hosts"], ["shell"], ["-vv", "run"]:
+            result = self.talking(program(), *words, self.root, *(["-c"] if words == ["shell"] else ["--"]), "true")
+            self.assertTrue(self.is_full(result), result)
+
+    def test_its_start_asks_the_processor_nothing(self):
+        if not os.path.exists(os.path.join(build_directory(), "libexec/slipway/slipway-full")):
+            self.skipTest("this build has no starter")
+        if os.confstr("CS_GNU_LIBC_VERSION") != "glibc 2.36" or platform.machine() != "x86_64":
+            self.skipTest("another C library starts as it does")
+        for function in "__libc_start_main", "lzma_crc64":
+            code = subprocess.run(["objdump", "--disassemble=" + function, program()], capture_output=True, text=True,
+                                  check=True).stdout
+            self.assertIn(f"<{function}>:", code)
+            self.assertNotIn("cpuid", code)
 
     def test_other_subcommands_are_the_full_program(self):
         for words in ("--version",), ("--help",), ("images", "--storage", self.path("store")), ("-q", "inspect", self.root):
@@ -44,7 +61,7 @@ class StarterTest(SlipwayTest):
             self.assertTrue(self.is_full(result), result)
 
     def test_names_that_no_file_tells_are_asked_for(self):
-        words = [program(), "run", "--dry-run", self.root, "--", "true"]
+        words = [program(), "run", self.root, "--", "true"]
         self.assertFalse(self.is_full(self.talking(*words)))
         result = self.talking(*UNNAMED, *words)
         self.assertEqual(result.stderr.count("transferring control:"), 2, result)  # unshare(1) and the full program
@@ -54,12 +71,12 @@ class StarterTest(SlipwayTest):
         result = self.slipway("run", image, "--", "sh", "-c", 'echo "$0 $*"', "a b", "", "c")
         self.assert_succeeds(result)
         self.assertEqual(result.stdout, "a b  c\n")  # the words came through both programs
-        self.assertTrue(self.is_full(self.talking(program(), "run", "--dry-run", image, "--", "true")))
+        self.assertTrue(self.is_full(self.talking(program(), "run", image, "--", "true")))
 
     def test_gzip_packs_need_the_full_program_before_anything_has_begun(self):
         image = make_squashfs(self.root, self.path("zstd.sqfs"))
         pack = make_squashfs(self.root, self.path("pack.sqfs"), "gzip")
-        self.assertTrue(self.is_full(self.talking(program(), "run", "--dry-run", "--data", f"{pack}:/opt", image, "--", "true")))
+        self.assertTrue(self.is_full(self.talking(program(), "run", "--data", f"{pack}:/opt", image, "--", "true")))
         result = self.slipway("run", "--data", f"{pack}:/opt", image, "--", "cat", "/opt/etc/image")
         self.assertEqual((result.status, result.stdout, result.stderr), (0, "small root\n", ""))
 
