@@ -13,7 +13,6 @@
 #include <span>
 #include <vector>
 
-#include "detached.hpp"
 #include "session_protocol.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/fault.hpp"
@@ -213,10 +212,11 @@ int Broker::patience_ms() const {
 
 }  // namespace
 
-void start_broker(BrokerStart& start) {
-    fork_detached("the session's broker", [&start] {
+DetachedFork start_broker(BrokerStart& start) {
+    return DetachedFork("the session's broker", [&start](int creators_processor) {
         become_background("slipway-session",
-                          {start.socket.get(), start.maker.get(), start.creator.get()});
+                          {start.socket.get(), start.maker.get(), start.creator.get()},
+                          creators_processor);
         try {
             fault::point("broker.started");
             Broker(std::move(start)).run();

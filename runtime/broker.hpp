@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "detached.hpp"
 #include "slipway/base/fd.hpp"
 
 namespace slipway::runtime {
@@ -15,8 +16,8 @@ struct BrokerStart {
     uint64_t linger_ms = 0;
 };
 
-/// Start the broker, unnoticed by the command (fork_detached); `start` remains the caller's to
-/// close. Pre: single-threaded.
-void start_broker(BrokerStart& start);
+/// Start the broker, no child of ours; `start` remains the caller's to close.
+/// Pre: single-threaded.
+DetachedFork start_broker(BrokerStart& start);
 
 }  // namespace slipway::runtime

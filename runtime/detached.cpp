@@ -1,4 +1,4 @@
-// Forks processes that the user's command does not hear of, and cuts their ties.
+// Forks processes that are no child of the user's command, and cuts their ties.
 // Must not: wait for them.
 #include "detached.hpp"
 
@@ -9,43 +9,57 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
-#include <cstdint>
+#include <utility>
 
 #include "slipway/base/error.hpp"
 #include "slipway/base/sys_process.hpp"
 
 namespace slipway::runtime {
 
-UniqueFd fork_detached(const char* what, const DetachedBody& body) {
-    int pidfd = -1;
-    clone_args request{};  // a copy of our memory; no exit signal
-    request.flags = CLONE_PIDFD;
-    request.pidfd = reinterpret_cast<uint64_t>(&pidfd);
-    // As fork(3): the C library keeps the new thread's number where the kernel clears it at its
-    // end.
-    int* number = nullptr;
-    if (::prctl(PR_GET_TID_ADDRESS, &number) == 0 && number != nullptr) {
-        request.flags |= CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID;
-        request.child_tid = reinterpret_cast<uint64_t>(number);
+DetachedFork::DetachedFork(const char* what, const Body& body) {
+    const int processor = ::sched_getcpu();
+    clone_args request{};  // a copy of us, as fork(2) makes it
+    // Its end sends no signal: one that is blocked now would wait for the user's command.
+    request.exit_signal = 0;
+    middle_ = static_cast<pid_t>(::syscall(SYS_clone3, &request, sizeof request));
+    if (middle_ < 0) {
+        SysError error(fmt::format("cannot start {}", what), "clone3");
+        if (error.errno_value() == EAGAIN) error.hint("raise the limit on processes (ulimit -u)");
+        throw error;
     }
-    const long pid = ::syscall(SYS_clone3, &request, sizeof request);
-    if (pid < 0)
-        throw SysError(fmt::format("cannot start {}", what), "clone3")
-            .hint("raise the limit on processes (ulimit -u)");
-    if (pid > 0) {
-        // The launcher bound the rank, not what serves it. Told here, before it runs: were both on
-        // one processor, execve would move the command to another, with nothing in its caches.
-        sys::keep_process_off_processor(static_cast<pid_t>(pid), ::sched_getcpu());
-        return UniqueFd(pidfd);
+    if (middle_ == 0) {
+        const pid_t pid = ::fork();
+        if (pid != 0) ::_exit(pid > 0 ? 0 : 1);  // who waits sees the descriptors close
+        try {
+            body(processor);
+        } catch (...) {  // as above
+        }
+        ::_exit(kExitOwnFailure);
     }
-    body();
-    ::_exit(0);
+    // Both leave our processor, if they can, before they run: with one of them waiting there,
+    // execve would move the command to another, where nothing is in the caches.
+    sys::keep_process_off_processor(middle_, processor);
 }
 
-void become_background(const char* name, const std::vector<int>& kept) {
+DetachedFork::DetachedFork(DetachedFork&& other) noexcept
+    : middle_(std::exchange(other.middle_, -1)) {}
+
+DetachedFork& DetachedFork::operator=(DetachedFork&& other) noexcept {
+    std::swap(middle_, other.middle_);
+    return *this;
+}
+
+DetachedFork::~DetachedFork() {
+    if (middle_ <= 0) return;
+    while (::waitpid(middle_, nullptr, __WALL) < 0 && errno == EINTR) continue;
+}
+
+void become_background(const char* name, const std::vector<int>& kept, int creators_processor) {
     ::setsid();
     ::prctl(PR_SET_NAME, name);
     for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2})
@@ -57,6 +71,8 @@ void become_background(const char* name, const std::vector<int>& kept) {
     const int null = ::open("/dev/null", O_RDWR);
     for (int fd = 0; fd <= STDERR_FILENO; ++fd) ::dup2(null, fd);
     sys::close_all_but(kept);
+    // The launcher bound the rank, not us.
+    sys::keep_off_processor(::pthread_self(), creators_processor);
     rlimit limit{};
     if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
         limit.rlim_cur = limit.rlim_max;

@@ -1,27 +1,36 @@
-// Processes that outlive us unnoticed: a session's broker, an image's server.
+// Processes that outlive us and are nobody's child: a session's broker, an image's server.
 #pragma once
+
+#include <sys/types.h>
 
 #include <functional>
 #include <vector>
 
-#include "slipway/base/fd.hpp"
-
 namespace slipway::runtime {
 
-/// What a new process does; it must not return.
-using DetachedBody = std::function<void()>;
+/// A process forked by a process in between, so that it is not a child of the user's command,
+/// which this process will become: what ends all its children must not end the image's server. The
+/// one in between forks while we go on, ends without a SIGCHLD, and is reaped when there is nothing
+/// better to do.
+class DetachedFork {
+ public:
+    /// What the new process does; it must not return. It is told on which processor its creator
+    /// runs.
+    using Body = std::function<void(int creators_processor)>;
+    /// Pre: single-threaded. Throws: Error(host_forbids) when the one in between cannot be started;
+    /// `what` is it for.
+    DetachedFork(const char* what, const Body& body);
+    DetachedFork(DetachedFork&& other) noexcept;
+    DetachedFork& operator=(DetachedFork&& other) noexcept;
+    ~DetachedFork();
 
-/// Fork a process that no wait(2) of the user's command, which this process will become, hears of:
-/// it has no exit signal (clone(2)), so that only __WALL finds it. Were it to end before the
-/// command, which means that somebody killed it, the command would get a SIGCHLD and find nobody.
-/// When the command ends first it is init's, as any other. It may run on all processors but the one
-/// where we are.
-/// Returns its pidfd. Pre: single-threaded. Throws: Error(host_forbids) when it cannot be started;
-/// `what` is it for.
-UniqueFd fork_detached(const char* what, const DetachedBody& body);
+ private:
+    pid_t middle_ = -1;
+};
 
 /// Turn this process into one without ties to who started it: own session, stdio on /dev/null,
-/// graceful signals ignored, no descriptor but `kept`; `name` is what ps shows.
-void become_background(const char* name, const std::vector<int>& kept);
+/// all processors but the one where its creator is at work, graceful signals ignored, no descriptor
+/// but `kept`; `name` is what ps shows.
+void become_background(const char* name, const std::vector<int>& kept, int creators_processor);
 
 }  // namespace slipway::runtime

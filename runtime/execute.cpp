@@ -16,8 +16,9 @@
 #include "session.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/fault.hpp"
+#include "slipway/base/log.hpp"
+#include "slipway/base/process.hpp"
 #include "slipway/base/sys.hpp"
-#include "slipway/base/sys_process.hpp"
 #include "supervise.hpp"
 #include "working_directory.hpp"
 
@@ -56,17 +57,35 @@ std::vector<UniqueFd> make_container(const RunPlan& plan, std::optional<FuseServ
     return namespaces;
 }
 
+/// Let the container's loader find libraries that were mounted: by its own ldconfig, and before
+/// anybody else is in it.
+void refresh_libraries(const std::vector<std::string>& directories) {
+    ForkedChild child = fork_child([&]() -> int {
+        std::vector<std::string> argv{"ldconfig"};
+        argv.insert(argv.end(), directories.begin(), directories.end());
+        exec_command(argv, {"PATH=/sbin:/usr/sbin:/bin:/usr/bin"});
+    });
+    try {
+        if (const ExitStatus status = wait_forked(child); !status.success())
+            log::warning("ldconfig of the image ended with {}", status.describe());
+    } catch (const Error& error) {
+        log::warning("the image's loader does not know the mounted libraries: {}", error.message());
+    }
+}
+
 /// Make the container of a session whose name we hold, or a private one without a duty.
 void make_container_for(const RunPlan& plan, SessionDuty* duty) {
     std::optional<FuseServer> server;
     try {
         const auto namespaces = make_container(plan, server);
+        if (!plan.library_directories.empty()) refresh_libraries(plan.library_directories);
         if (duty == nullptr) return;
         std::vector<int> numbers;
         for (const auto& fd : namespaces) numbers.push_back(fd.get());
-        if (server && sys::wait_process_end(server->pidfd.get(), 0))
+        UniqueFd server_fd;
+        if (server && !(server_fd = take_server_pidfd(*server)))
             throw Error(ErrorKind::io, "the image's server is gone");
-        duty->hand_over(numbers, server ? server->pidfd.get() : -1);
+        duty->hand_over(numbers, server_fd.get());
         fault::point("session.handed-over");
     } catch (const Error& error) {
         if (server && server_has_ended(*server))  // killed: those who wait make another session

@@ -21,7 +21,6 @@
 #include <thread>
 #include <vector>
 
-#include "detached.hpp"
 #include "overlay.hpp"
 #include "run_plan.hpp"
 #include "slipway/base/error.hpp"
@@ -152,6 +151,19 @@ void tidy(const Service& service, const std::string& text, const UniqueFd& watch
         remove_work(service.plan.mounts[1].source);
 }
 
+/// Returns the message's size, 0 at the end. Who closes the socket with our pidfd unread resets it,
+/// which the kernel tells once, before what was sent.
+size_t next_message(const UniqueFd& start, std::string& message, std::vector<UniqueFd>& fds) {
+    for (bool reset = false;; reset = true) {
+        try {
+            return sys::receive_message(start.get(), std::as_writable_bytes(std::span(message)),
+                                        fds);
+        } catch (const SysError& error) {
+            if (error.errno_value() != ECONNRESET || reset) throw;
+        }
+    }
+}
+
 /// End at once: a device that nobody serves answers its users only when it is closed.
 [[noreturn]] void give_up() { ::_exit(kExitOwnFailure); }
 
@@ -166,8 +178,7 @@ bool serve_all(const Service& service, const UniqueFd& start) {
     std::vector<UniqueFd> watch;
     std::string leftovers, message(keeps ? kMaxMessage : 3, '\0');
     for (size_t released = 0; keeps || released < service.files.size();) {
-        const size_t size =
-            sys::receive_message(start.get(), std::as_writable_bytes(std::span(message)), watch);
+        const size_t size = next_message(start, message, watch);
         if (size == 0) break;
         if (message[0] == kTidyMessage) {
             leftovers = message.substr(1, size - 1);
@@ -203,23 +214,35 @@ void sign_lock(const Service& service) {
     sys::pwrite_all(service.lock.get(), owner.data(), owner.size(), 0, "the overlay's lock");
 }
 
+/// Our number could be another's by the time somebody asks for it. Who has no session to hand it to
+/// may be gone already; what it told us lies in the socket.
+void send_pidfd(const UniqueFd& start) {
+    try {
+        sys::send_message(start.get(), std::as_bytes(std::span("p", 1)),
+                          std::array{sys::pidfd_open(::getpid()).get()});
+    } catch (const SysError& error) {
+        if (error.errno_value() != EPIPE) throw;
+    }
+}
+
 /// Blocks come and go: memory that was given back would be faulted in again for each.
 void keep_freed_blocks() {
     ::mallopt(M_MMAP_THRESHOLD, kMostKeptBytes);
     ::mallopt(M_TRIM_THRESHOLD, kMostKeptBytes);
 }
 
-[[noreturn]] void serve(const Service& service, const UniqueFd& start) {
+[[noreturn]] void serve(const Service& service, const UniqueFd& start, int creators_processor) {
     std::vector<int> kept{start.get()};
     for (const auto& device : service.devices) kept.push_back(device.fd.get());
     for (const auto& file : service.files) kept.push_back(file.image->fd());
     if (service.lock) kept.push_back(service.lock.get());
     const std::vector<int> of_plan = descriptors_of(service.plan);
     kept.insert(kept.end(), of_plan.begin(), of_plan.end());
-    become_background("slipway-fuse", kept);
+    become_background("slipway-fuse", kept, creators_processor);
     keep_freed_blocks();
     bool good = false;
     try {
+        send_pidfd(start);
         sign_lock(service);
         fault::point("server.started");
         good = serve_all(service, start);
@@ -270,13 +293,27 @@ FuseServer start_fuse_server(const RunPlan& plan) {
         if (is_served(plan.mounts[i])) open_file(plan.mounts[i], i, service, server);
     if (!kept_directory(plan).empty()) service.lock = lock_kept(plan);
     auto [start_reader, start_writer] = sys::socketpair(SOCK_SEQPACKET);
-    server.pidfd =
-        fork_detached("the image's server", [&, &start = start_reader] { serve(service, start); });
+    server.forked.emplace("the image's server", [&, &start = start_reader](int creators_processor) {
+        serve(service, start, creators_processor);
+    });
     server.start = std::move(start_writer);
     return server;
 }
 
-bool server_has_ended(const FuseServer& server) {
+UniqueFd take_server_pidfd(FuseServer& server) {
+    std::array<std::byte, 1> byte{};
+    std::vector<UniqueFd> fds;
+    try {
+        if (sys::receive_message(server.start.get(), byte, fds) == 0 || fds.empty()) return {};
+    } catch (const SysError&) {  // it ended before it read what we told it
+        return {};
+    }
+    return std::move(fds.front());
+}
+
+bool server_has_ended(FuseServer& server) {
+    if (!server.pidfd) server.pidfd = take_server_pidfd(server);
+    if (!server.pidfd) return true;
     return sys::wait_process_end(server.pidfd.get(), kLastMomentMs);
 }
 

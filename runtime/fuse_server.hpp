@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "detached.hpp"
 #include "slipway/base/fd.hpp"
 #include "slipway/runtime/run.hpp"
 
@@ -23,7 +24,8 @@ struct FuseServer {
     };
     std::vector<Device> devices;
     UniqueFd start;  ///< tells it what is mounted; closed: there is no more to come
-    UniqueFd pidfd;
+    UniqueFd pidfd;  ///< see take_server_pidfd()
+    std::optional<DetachedFork> forked;
 };
 
 /// Start the one server of all squashfs files of a plan. It keeps none of our descriptors and
@@ -33,8 +35,10 @@ struct FuseServer {
 /// Throws: Error(host_forbids) without a usable /dev/fuse; Error(invalid_image) naming the option
 /// of a data pack; Error(busy) for an overlay that another container has.
 FuseServer start_fuse_server(const RunPlan& plan);
-/// Whether it has ended, or does so in a moment: who uses its mount is told a little before we are.
-bool server_has_ended(const FuseServer& server);
+/// The server's pidfd, which it sends us as soon as it runs; empty when it has ended before.
+UniqueFd take_server_pidfd(FuseServer& server);
+/// Whether it has, or does so in a moment: who uses its mount is told a little before we are.
+bool server_has_ended(FuseServer& server);
 /// The device to mount for a step. Pre: the step is a squashfs file.
 int fuse_device(const FuseServer& server, size_t step);
 /// Let the server serve what is mounted now, and close our end of the device.

@@ -116,6 +116,7 @@ Json to_json(const RunPlan& plan) {
             {"fake_root_calls", plan.fake_root_calls},
             {"hostname", plan.hostname},
             {"timeout_ms", plan.timeout_ms},
+            {"library_directories", plan.library_directories},
             {"detach_on_kill", plan.detach_on_kill},
             {"warnings", plan.warnings},
             {"shells", plan.shells},

@@ -108,6 +108,7 @@ RunPlan plan_run(const RunSpec& spec, const HostFacts& facts, const RunnableImag
     plan.detach_on_kill = spec.detach_on_kill;
     if (image.kind == RunnableImage::Kind::host)
         return plan_on_host(spec, facts, image, std::move(plan));
+    plan.library_directories = spec.library_directories;
     plan.namespaces = {"user", "mount"};
     if (!plan.hostname.empty()) plan.namespaces.emplace_back("uts");
     plan.mounts = plan_image_mounts(spec.mounts, facts, image);

@@ -67,6 +67,7 @@ RunSpec make_run_spec(const RunOptions& options) {
     }
     if (options.timeout) spec.timeout_ms = parse_duration_ms(*options.timeout, "--timeout");
     spec.detach_on_kill = options.detach_on_kill;
+    spec.library_directories = options.library_directories;
     return spec;
 }
 

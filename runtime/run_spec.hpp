@@ -30,6 +30,7 @@ struct RunSpec {
     uint64_t linger_ms = 0;
     uint64_t timeout_ms = 0;
     bool detach_on_kill = false;
+    std::vector<std::string> library_directories;
 };
 
 /// Validate what was typed. Throws: Error(usage) with the origin of what cannot be understood.

@@ -76,9 +76,9 @@ std::optional<SessionDuty> Question::claim(const UniqueFd& socket) {
     auto [ours, theirs] = sys::socketpair(SOCK_SEQPACKET);
     BrokerStart start{UniqueFd(::dup(socket.get())), std::move(theirs),
                       UniqueFd(::dup(self_.get())), identity_, plan_.linger_ms};
-    start_broker(start);
+    DetachedFork forked = start_broker(start);
     fault::point("session.broker-forked");
-    return SessionDuty(std::move(ours));
+    return SessionDuty(std::move(ours), std::move(forked));
 }
 
 /// Warn and return true when another user holds our session's name.

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "detached.hpp"
 #include "slipway/base/error.hpp"
 #include "slipway/base/fd.hpp"
 #include "slipway/runtime/run.hpp"
@@ -14,7 +15,8 @@ namespace slipway::runtime {
 /// What the maker of a session owes to its broker: the container, or the reason why there is none.
 class SessionDuty {
  public:
-    explicit SessionDuty(UniqueFd broker) : broker_(std::move(broker)) {}
+    SessionDuty(UniqueFd broker, DetachedFork forked)
+        : broker_(std::move(broker)), forked_(std::move(forked)) {}
     /// Hand the container over: its namespaces in the order of the plan, then, unless it is -1, a
     /// pidfd of the image's server. A broker that has gone is no loss: the next rank makes another.
     void hand_over(const std::vector<int>& namespaces, int server);
@@ -24,6 +26,7 @@ class SessionDuty {
 
  private:
     UniqueFd broker_;
+    DetachedFork forked_;  ///< reaped by the destructor, just before the user's command starts
 };
 
 /// How the question for a session ended.

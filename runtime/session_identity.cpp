@@ -52,6 +52,8 @@ std::string session_identity(const RunPlan& plan) {
     if (!plan.hostname.empty()) text += "\nhost name " + slipway::quoted(plan.hostname);
     text += "\nstate of the image " + plan.image_identity + '\n';
     for (const auto& step : plan.mounts) text += describe(step) + '\n';
+    for (const auto& directory : plan.library_directories)
+        text += "libraries of " + slipway::quoted(directory) + '\n';
     return text;
 }
 

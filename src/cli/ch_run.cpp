@@ -39,16 +39,6 @@ int ch_status(int status) {
     }
 }
 
-void refuse_cdi(const ChRequest& request) {
-    const char* named = std::getenv("CH_RUN_CDI_DIRS");
-    const std::string directories =
-        request.cdi_dirs.value_or(named != nullptr ? named : "/etc/cdi:/var/run/cdi");
-    throw Error(ErrorKind::unsupported, "this version does not inject devices as CDI describes")
-        .note("requested by: --cdi")
-        .note("specifications would be read from " + slipway::quoted(directories))
-        .hint("show what the program needs with --bind; /dev is there already");
-}
-
 void check_mount_point(const std::string& directory, const image::RunnableImage& image) {
     if (image.kind != Kind::squashfs) {
         log::warning("--mount has no effect: the image is no squashfs file");
@@ -83,7 +73,7 @@ int start(ChRequest& request) {
     runtime::RunOptions& run = request.run;
     run.image = find_ch_image(request);
     const auto image = image::make_runnable(image::parse_image_ref(run.image), run.store);
-    if (request.cdi) refuse_cdi(request);
+    if (request.cdi) take_cdi(request);
     if (request.mount) check_mount_point(*request.mount, image);
     if (image.kind == Kind::squashfs) run.write = false;  // silently, as ch-run
     run.command = ch_command(request, image);

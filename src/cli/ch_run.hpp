@@ -12,7 +12,7 @@
 
 namespace slipway::cli {
 
-/// --set-env, --set-env0 and --unset-env, as typed.
+/// --set-env, --set-env0, --unset-env and --cdi, as typed.
 struct ChEnvOption {
     ChOption option;
     std::optional<std::string> value;
@@ -41,6 +41,9 @@ struct ChRequest {
 /// Read the command line into `request`, which holds what was read when this throws. Throws:
 /// Error(usage).
 void take_ch_request(const std::vector<std::string>& words, ChRequest& request);
+/// Put what CDI specifications say in the place of each --cdi: variables, binds, libraries. Throws:
+/// Error(usage), Error(not_found), Error(conflict), SysError.
+void take_cdi(ChRequest& request);
 
 /// Whole numbers as ch-run reads them: strtol(3), nothing after it, in the range of int. Throws:
 /// Error(usage) naming `option`.

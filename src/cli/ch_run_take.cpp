@@ -29,7 +29,7 @@ struct Feature {
     bool there;
 };
 constexpr Feature kFeatures[] = {
-    {"extglob", true}, {"gc", false},    {"json", false},        {"overlayfs", true},
+    {"extglob", true}, {"gc", false},    {"json", true},         {"overlayfs", true},
     {"seccomp", true}, {"squash", true}, {"tmpfs-xattrs", true},
 };
 
@@ -76,6 +76,7 @@ void take_volume(ChRequest& request, bool louder) {
 void take_environment(const ChOptionRow& row, const std::optional<std::string>& value,
                       ChRequest& request) {
     if (value && value->empty()) throw invalid(fmt::format("--{}", row.name), "the value is empty");
+    request.cdi = request.cdi || row.option == ChOption::cdi;
     const size_t number = request.env.size() + 1;
     request.env.push_back(
         {row.option, value, fmt::format("--{}, change {} of the environment", row.name, number)});
@@ -156,9 +157,6 @@ bool take_container(ChOption option, const std::string& value, ChRequest& reques
             if (value.empty()) throw invalid("--cd", "the directory's name is empty");
             run.directory = value;
             break;
-        case ChOption::cdi:
-            request.cdi = true;
-            break;
         case ChOption::cdi_dirs:
             if (value.empty()) throw invalid("--cdi-dirs", "there is no directory");
             request.cdi_dirs = value;
@@ -210,6 +208,7 @@ void settle(ChRequest& request) {
         run.binds.push_back({fmt::format("{}:/home/{}", home, ch_user_name()), "--home"});
         if (!run.overlay) run.overlay = kDefaultOverlay;
     }
+    if (request.cdi && !run.overlay) run.overlay = kDefaultOverlay;
     if (run.overlay) run.write = false;  // writes go to memory, as with ch-run
     // Peers share; others share with their siblings what nobody can change, and nothing else.
     const bool changes = run.overlay || run.private_tmp || run.uid == "0";
@@ -239,6 +238,7 @@ void take_ch_request(const std::vector<std::string>& words, ChRequest& request) 
             case ChOption::set_env:
             case ChOption::set_env0:
             case ChOption::unset_env:
+            case ChOption::cdi:
                 take_environment(row, value, request);
                 break;
             case ChOption::env_no_expand:  // of all, wherever it stands, as ch-run does it

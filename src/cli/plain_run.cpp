@@ -77,8 +77,7 @@ class Finder final : public OptionTable {
 
 /// A value that a parser could take for something else: a list, an option, nothing.
 bool is_unusual(std::string_view value) {
-    return value.empty() || value[0] == '-' || value[0] == '[' || value[0] == '"' ||
-           value[0] == '\'' || value[0] == '`';
+    return value.empty() || std::string_view("-[{%\"'`").find(value[0]) != value.npos;
 }
 
 /// -v, -q and their long names, before the subcommand. False: something else is there, too.
@@ -134,7 +133,8 @@ std::optional<runtime::RunOptions> read_plain_run(std::span<char* const> words) 
     TypedRun typed{.subcommand = "slipway run"};
     while (!rest.empty() && rest[0][0] == '-')
         if (!read_option(rest, flags, typed)) return std::nullopt;
-    if (rest.empty() || rest[0][0] == '\0') return std::nullopt;
+    if (rest.empty() || rest[0][0] == '\0' || std::string_view(rest[0]) == "++")
+        return std::nullopt;
     typed.words.assign(rest.begin(), rest.end());
     return take_run_options(typed, flags);
 }

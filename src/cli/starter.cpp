@@ -1,5 +1,6 @@
 // The starter: what starts containers, linked statically so that a rank starts at once. For all
 // else it becomes the full program. Must not: link what loads libraries or asks name services.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -34,7 +35,7 @@ int main(int argc, char* argv[]) {
     in_main = true;
     slipway::declare_starter();
     return slipway::cli::run_program(argc, argv, [&] {
-        if (const auto run = slipway::cli::read_plain_run({argv + 1, argv + argc}))
+        if (const auto run = slipway::cli::read_plain_run({argv + std::min(argc, 1), argv + argc}))
             return slipway::runtime::run(*run);
         slipway::need_full_program();
         return slipway::kExitOwnFailure;  // not reached: it is another program now

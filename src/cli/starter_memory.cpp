@@ -1,6 +1,7 @@
 // The starter's operator new: what a start allocates is taken from one piece of memory and, but for
 // what was allocated last, not given back. It is the command's memory after a millisecond anyway.
-// Must not: be used by several threads; malloc serves the image's server and whatever does not fit.
+// Must not: be used by several threads: malloc serves the image's server from its first one on, and
+// whatever does not fit.
 #include <sys/single_threaded.h>
 
 #include <cstddef>

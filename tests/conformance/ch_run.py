@@ -1,5 +1,6 @@
 # Runs the same command lines under Charliecloud's ch-run, the old and the new, and under ours.
 # Must not: know what a command line should do; the new one of Charliecloud says it.
+import json
 import os
 import pwd
 import shlex
@@ -41,6 +42,17 @@ class ChRun(SlipwayTest):
         self.write("bad-name", "=1\n")
         self.write("empty", "")
         self.write("damaged.sqfs", b"hsqs" + bytes(200))
+        edits = {"env": ["CDI_A=a $HOME", "BAR=cdi"], "hooks": [{"hookName": "createContainer", "path": "/usr/bin/nvidia-ctk",
+                                                                 "args": ["nvidia-ctk", "hook", "update-ldcache"]}],
+                 "mounts": [{"hostPath": self.path("bound/file"), "containerPath": "/opt/of/cdi",
+                             "options": ["ro", "nosuid", "bind"]}]}
+        device = {"name": "0", "containerEdits": {"env": ["CDI_DEVICE=0"]}}
+        for place, kind, edits in (("one/a", "a.org/gpu", edits), ("two/b", "b.org/net", {"env": ["CDI_B=b"]}),
+                                   ("again/c", "a.org/gpu", {}), ("bad/d", "d.org/x", {"env": ["NOVALUE"]})):
+            self.write(f"cdi/{place}.json", json.dumps({"cdiVersion": "0.5.0", "kind": kind, "devices": [device],
+                                                        "containerEdits": edits}))
+        self.write("cdi/broken.json", "{")
+        os.mkdir(self.path("cdi/none"))
         self.make_images()
 
     def make_images(self):

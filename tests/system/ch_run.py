@@ -1,5 +1,6 @@
 # ch-run as scripts use it: peers, signals, background children, images of both makes.
 # Must not: run Charliecloud; tests/conformance/ch_run.py does.
+import json
 import os
 import signal
 import subprocess
@@ -106,13 +107,33 @@ class ChRun(SlipwayTest):
         with open(self.path("late")) as file:
             self.assertEqual(file.read(), "small root\n")
 
+    def test_libraries_of_cdi_are_put_in_the_loaders_cache_once(self):
+        with open(os.path.join(self.root, "usr/bin/ldconfig"), "w") as file:
+            file.write("#!/bin/sh\necho run for $* >> /etc/ld.so.cache\n")
+        os.chmod(os.path.join(self.root, "usr/bin/ldconfig"), 0o755)
+        library = self.write("libdriver.so.1.2", "the host's driver\n")
+        mounts = [{"hostPath": library, "containerPath": f"/opt/{name}", "options": ["ro", "bind"]}
+                  for name in ("lib/libdriver.so.1.2", "more/libdriver.so", "lib/driver.conf")]
+        hooks = [{"hookName": "createContainer", "path": "/bin/other", "args": ["other"]}]
+        specification = self.write("cdi.json", json.dumps({"cdiVersion": "0.6.0", "kind": "a.org/gpu",
+                                                           "containerEdits": {"mounts": mounts, "hooks": hooks}}))
+        command = ["--", "sh", "-c", "cat /etc/ld.so.cache /opt/more/libdriver.so; read line"]
+        for image in self.root, make_squashfs(self.root, self.path("with-ldconfig.sqfs")):
+            peers = [self.start("--join", f"--cdi={specification}", image, *command, env={"SLURM_CPUS_ON_NODE": "4"})
+                     for _ in range(4)]
+            for status, out, error in self.finish(peers):
+                self.assertEqual((status, out), (0, "run for /opt/lib /opt/more\nthe host's driver\n"), error)
+                self.assertIn('the hook "/bin/other" is not run', error)
+        self.assertFalse(os.path.exists(os.path.join(self.root, "etc/ld.so.cache")), "the image was changed")
+
     def test_failures_have_numbers_words_and_no_output(self):
         self.assert_fails(self.ch_run(self.image, "--", "nosuch"), "cannot find the command", status=49)
         self.assert_fails(self.ch_run(self.image, "--", "/etc/image"), "Permission denied", status=49)
         self.assert_fails(self.ch_run("nosuch", "--", "true"), "nosuch", status=31)
         self.assert_fails(self.ch_run("--bind=/nosuch:/opt", self.image, "--", "true"), "/nosuch", "--bind", status=31)
-        self.assert_fails(self.ch_run("--cdi", self.image, "--", "true"), "CDI", "/etc/cdi", "--bind", status=31)
-        self.assert_fails(self.ch_run("--feature=json"), status=87)
+        self.assert_fails(self.ch_run("--cdi-dirs=/nosuch", "--cdi", self.image, "--", "true"), "/nosuch", "--cdi-dirs",
+                          status=31)
+        self.assert_fails(self.ch_run("--feature=gc"), status=87)
         self.assert_fails(self.ch_run("--nope"), 'unknown option "--nope"', status=64)
         lines = self.write("lines", "A=1\nB\n")
         self.assert_fails(self.ch_run(f"--set-env={lines}", self.image, "--", "true"), '"B"', f"{lines}:2", status=31)

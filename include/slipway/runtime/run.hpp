@@ -65,10 +65,13 @@ struct RunOptions {
     std::optional<std::string> linger;    ///< --linger=SECONDS the session outlives its last member
     std::optional<std::string> timeout;   ///< --timeout=DURATION, then SIGTERM, then SIGKILL
     bool detach_on_kill = false;          ///< the command outlives a SIGKILL of `slipway run`
-    std::optional<std::string> stage;     ///< --stage[=DIR]; "auto": a local disk
-    bool site_mounts = true;              ///< the binds of the mounts.d directories
-    std::string store;                    ///< --storage
-    std::optional<std::string> verify;    ///< --verify[=FILE]; "auto": the keys of trust.d
+    /// Of the container: before its first command, ldconfig puts their libraries in the loader's
+    /// cache (the ch-run front).
+    std::vector<std::string> library_directories;
+    std::optional<std::string> stage;   ///< --stage[=DIR]; "auto": a local disk
+    bool site_mounts = true;            ///< the binds of the mounts.d directories
+    std::string store;                  ///< --storage
+    std::optional<std::string> verify;  ///< --verify[=FILE]; "auto": the keys of trust.d
 };
 
 struct MountStep {
@@ -133,7 +136,8 @@ struct RunPlan {
     std::vector<std::string> argv;
     /// Of a shell: the first of these that the image has takes argv[0]'s place and becomes SHELL.
     std::vector<std::string> shells;
-    uint64_t timeout_ms = 0;  ///< 0 = none
+    uint64_t timeout_ms = 0;                       ///< 0 = none
+    std::vector<std::string> library_directories;  ///< for ldconfig, once per container
     bool detach_on_kill = false;
     std::vector<std::string> warnings;  ///< what was asked for and is not done
     PlanReasons reasons;                ///< why it is so; nothing is done with them

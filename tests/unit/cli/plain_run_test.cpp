@@ -84,8 +84,8 @@ struct Vocabulary final : cli::OptionTable {
                 continue;
             }
             for (const char* value :
-                 {"A=1", "/host:/inside:ro", "tmpfs=1g", "", "-x", "[a,b]", "a,b", "{x}", "%1",
-                  "'x'", "\"x\"", "true", "5", "run", "--", "a b"}) {
+                 {"A=1", "/host:/inside:ro", "tmpfs=1g", "", "-x", "[a,b]", "a,b", "{x}", "{}",
+                  "%%", "%1", "'x'", "\"x\"", "true", "5", "run", "--", "a b"}) {
                 phrases.push_back({name, value});
                 phrases.push_back({name + (name.starts_with("--") ? "=" : "") + value});
             }
@@ -157,6 +157,7 @@ TEST_CASE("what is read plainly is read as CLI11 reads it") {
                                                  {"image", "--", "ls", "-l"},
                                                  {"image", "-x", "--", "run"},
                                                  {"image", "--"},
+                                                 {"++", "a"},
                                                  {"-", "a"},
                                                  {}};
         const Words& end = kEnds[random() % kEnds.size()];
