@@ -19,16 +19,6 @@ using image::RunnableImage;
 using If = MountStep::IfMissing;
 using Kind = MountStep::Kind;
 
-/// One user on one host; then the job step and everything that the container is made of, or, under
-/// a name of the user's own, that name alone: whoever comes with another plan is told so.
-std::string session_key(const RunSpec& spec, const HostFacts& facts, const RunPlan& plan) {
-    if (!spec.share_session) return "";
-    const std::string user = fmt::format("{} {} {}", kSessionProtocol, facts.uid, facts.namespaces);
-    if (!plan.session_name.empty()) return session_hash(user + " name " + plan.session_name);
-    return session_hash(fmt::format("{} step {} {}\n{}", user, facts.launcher.name,
-                                    facts.launcher.job, session_identity(plan)));
-}
-
 std::string session_reason(const RunSpec& spec, const Launcher& launcher) {
     if (!spec.share_session) return "--session=none";
     if (!spec.session_name.empty()) return "--session=" + spec.session_name;
@@ -36,6 +26,20 @@ std::string session_reason(const RunSpec& spec, const Launcher& launcher) {
         return fmt::format("no launcher: shared by what process {} starts", launcher.job);
     return fmt::format("launcher {}, job step {}, found by {}", launcher.name, launcher.job,
                        launcher.sign);
+}
+
+/// One user on one host; then the job step and everything that the container is made of, or, under
+/// a name of the user's own, that name alone: whoever comes with another plan is told so.
+void set_session(const RunSpec& spec, const HostFacts& facts, RunPlan& plan) {
+    plan.reasons.session = session_reason(spec, facts.launcher);
+    if (!spec.share_session) return;
+    plan.session_identity = session_identity(plan);
+    const std::string user = fmt::format("{} {} {}", kSessionProtocol, facts.uid, facts.namespaces);
+    plan.session_key =
+        plan.session_name.empty()
+            ? session_hash(fmt::format("{} step {} {}\n{}", user, facts.launcher.name,
+                                       facts.launcher.job, plan.session_identity))
+            : session_hash(user + " name " + plan.session_name);
 }
 
 void set_environment(RunPlan& plan, std::vector<EnvDecision> decisions) {
@@ -125,8 +129,7 @@ RunPlan plan_run(const RunSpec& spec, const HostFacts& facts, const RunnableImag
     plan_working_directory(spec, image.config, plan);
     plan_stage(spec.mounts, facts, image, plan);
     if (plan.mounts.front().source == image.path) plan.image_file = image.squashfs;
-    plan.session_key = session_key(spec, facts, plan);
-    plan.reasons.session = session_reason(spec, facts.launcher);
+    set_session(spec, facts, plan);
     return plan;
 }
 

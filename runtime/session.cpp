@@ -45,7 +45,6 @@ class Question {
     explicit Question(const RunPlan& plan)
         : plan_(plan),
           name_(session_socket_name(plan.session_key)),
-          identity_(session_identity(plan)),
           self_(sys::pidfd_open(::getpid())) {}
 
     /// Become the session's maker, if nobody has its name.
@@ -65,7 +64,6 @@ class Question {
 
     const RunPlan& plan_;
     std::string name_;
-    std::string identity_;
     UniqueFd self_;
 };
 
@@ -75,7 +73,7 @@ std::optional<SessionDuty> Question::claim(const UniqueFd& socket) {
     sys::pass_credentials(socket.get());
     auto [ours, theirs] = sys::socketpair(SOCK_SEQPACKET);
     BrokerStart start{UniqueFd(::dup(socket.get())), std::move(theirs),
-                      UniqueFd(::dup(self_.get())), identity_, plan_.linger_ms};
+                      UniqueFd(::dup(self_.get())), plan_.session_identity, plan_.linger_ms};
     DetachedFork forked = start_broker(start);
     fault::point("session.broker-forked");
     return SessionDuty(std::move(ours), std::move(forked));
@@ -93,7 +91,7 @@ bool Question::is_foreign() const {
 bool Question::send_request(const UniqueFd& socket, const UniqueFd& end, Outcome& failure) const {
     const timeval step{0, static_cast<suseconds_t>(kOwnerCheckAfter.count() * 1000)};
     ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &step, sizeof step);
-    const std::string request = to_message({plan_.linger_ms, identity_});
+    const std::string request = to_message({plan_.linger_ms, plan_.session_identity});
     const auto data = std::as_bytes(std::span(request));
     const auto deadline = Clock::now() + kSilenceLimit;
     for (bool first = true;; first = false) {
@@ -123,7 +121,7 @@ Outcome Question::take_answer(sys::Received& received, std::string_view text) co
     if (text[0] == static_cast<char>(Answer::failed)) throw parse_error(text.substr(1));
     if (text[0] == static_cast<char>(Answer::conflict)) {
         Error error(ErrorKind::conflict, called() + " runs another plan");
-        for (auto& line : identity_differences(identity_, std::string(text.substr(1))))
+        for (auto& line : identity_differences(plan_.session_identity, std::string(text.substr(1))))
             error.note(std::move(line));
         throw std::move(error).hint(
             "choose another name with --session, or wait until the session has ended");

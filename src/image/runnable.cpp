@@ -228,9 +228,10 @@ RunnableImage make_runnable(const ImageRef& ref, const std::string& store_direct
         case RefKind::directory:
             runnable.kind = RunnableImage::Kind::directory;
             runnable.path = absolute_path(ref.path);
-            runnable.config = read_directory_config(runnable.path, ConfigScope::to_run);
-            if (Root(runnable.path).stat(kConfigPathInImage))
-                require_architecture(runnable.config.architecture, ref);
+            if (auto config = read_directory_config(runnable.path, ConfigScope::to_run)) {
+                require_architecture(config->architecture, ref);
+                runnable.config = std::move(*config);
+            }
             break;
         case RefKind::squashfs:
         case RefKind::sif:

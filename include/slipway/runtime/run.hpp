@@ -118,6 +118,7 @@ struct RunPlan {
     uint32_t uid_outside = 0, gid_outside = 0;
     std::vector<std::string> namespaces;  ///< "user", "mount"
     std::string session_key;              ///< "" = none
+    std::string session_identity;         ///< what a session of that key is made of, line by line
     std::string session_name;             ///< of --session; "" = the launcher's
     std::string image_identity;           ///< the image file or directory, in its state
     /// Keep the store from deleting the image and the packs.

@@ -46,9 +46,9 @@ std::optional<std::string> read_regular(const Root& root, const std::string& pat
 
 }  // namespace
 
-ImageConfig read_directory_config(const std::string& directory, ConfigScope scope) {
+std::optional<ImageConfig> read_directory_config(const std::string& directory, ConfigScope scope) {
     auto text = Root(directory).read_file_if_exists(kConfigPathInImage);
-    if (!text) return {};
+    if (!text) return std::nullopt;
     std::string subject = join_path(directory, kConfigPathInImage);
     return config_in_image(*text, subject, scope);
 }
@@ -95,7 +95,7 @@ TreeImage open_tree_image(const ImageRef& ref) {
     TreeImage image;
     std::string path = absolute_path(ref.path);
     if (ref.kind == RefKind::directory) {
-        image.config = read_directory_config(path);
+        image.config = read_directory_config(path).value_or(ImageConfig());
         image.open = [path] {
             const Root root(path);
             return without_added_files(

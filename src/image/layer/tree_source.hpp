@@ -20,8 +20,8 @@ TreeImage open_tree_image(const ImageRef& ref);
 /// tree gives the same layer.
 OciImage as_one_layer(const TreeImage& tree, std::optional<int64_t> source_date_epoch);
 
-/// The config document of an image directory; an empty config if there is none.
-ImageConfig read_directory_config(const std::string& directory,
-                                  ConfigScope scope = ConfigScope::all);
+/// The config document of an image directory, if there is one.
+std::optional<ImageConfig> read_directory_config(const std::string& directory,
+                                                 ConfigScope scope = ConfigScope::all);
 
 }  // namespace slipway::image
