@@ -1,5 +1,5 @@
-// Reads ordinary command lines of `slipway run`: CLI11, which knows all others, takes twentieth
-// parts of a start to prepare itself. Must not: judge. What it doesn't know it leaves to CLI11.
+// Reads ordinary command lines of `slipway run`: CLI11, which knows all others, takes a twentieth of
+// a start to prepare itself. Must not: judge. What it doesn't know it leaves to CLI11.
 #include "plain_run.hpp"
 
 #include <string_view>

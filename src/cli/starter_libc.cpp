@@ -2,11 +2,10 @@
 // the order in which glibc 2.36 sets itself up in a static program. Must not: be linked with
 // another version, or into a program that loads libraries.
 //
-// glibc asks the processor 68 times (CPUID) which of its memory functions is the
-// fastest and how large the caches are. A virtual machine traps every question: 1.0 of the 1.2 ms
-// that a static program without a line of its own took on the machine of
-// docs/reference/benchmarks.md. Unasked, the functions for any x86-64 and the cache sizes for an
-// unknown maker are taken, both glibc's own.
+// glibc asks the processor 68 times (CPUID) which of its memory functions is the fastest and how
+// large the caches are. A virtual machine traps every question: 1.0 of the 1.2 ms that a static
+// program without a line of its own took on the machine of docs/reference/benchmarks.md. Unasked,
+// the functions for any x86-64 and the cache sizes for an unknown maker are taken, both glibc's own.
 #include <features.h>
 
 // The caller of main() in libc.a, csu/libc-start.c, is named by no header; what it calls is not
