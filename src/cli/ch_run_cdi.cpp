@@ -23,6 +23,7 @@ namespace {
 
 struct Mount {
     std::string source, destination;
+    std::string options;  ///< those that a bind of ours has: "ro,nosuid"
 };
 
 /// A specification, as far as it counts: devices are in /dev already.
@@ -34,7 +35,9 @@ struct Specification {
 
 Error damaged(const std::string& path, const std::string& what) {
     return Error(ErrorKind::usage,
-                 fmt::format("the CDI specification {} {}", slipway::quoted(path), what));
+                 fmt::format("the CDI specification {} {}", slipway::quoted(path), what))
+        .note("requested by: --cdi")
+        .hint("have it made anew by its vendor's tool, or name another with --cdi=FILE.json");
 }
 
 /// The hooks of NVIDIA's tools make links and the loader's cache, which ldconfig does, or change
@@ -63,13 +66,18 @@ Specification read_specification(const std::string& path) {
             throw damaged(
                 path, fmt::format("has {} where VAR=VALUE is expected", slipway::quoted(entry)));
     for (const Json& mount : member(edits, "mounts")) {
-        const Mount found{json_string(mount, "hostPath", subject, "", ErrorKind::usage),
-                          json_string(mount, "containerPath", subject, "", ErrorKind::usage)};
+        Mount found{json_string(mount, "hostPath", subject, "", ErrorKind::usage),
+                    json_string(mount, "containerPath", subject, "", ErrorKind::usage), ""};
         const auto options = json_strings(mount, "options", subject, ErrorKind::usage);
-        if (!found.source.starts_with('/') || !found.destination.starts_with('/'))
-            throw damaged(path, fmt::format("mounts {} on {}: paths must be absolute",
-                                            slipway::quoted(found.source),
-                                            slipway::quoted(found.destination)));
+        for (const char* known : {"ro", "nosuid", "nodev", "noexec"})
+            if (std::ranges::find(options, known) != options.end())
+                found.options += (found.options.empty() ? "" : ",") + std::string(known);
+        if (!found.source.starts_with('/') || !found.destination.starts_with('/') ||
+            (found.source + found.destination).find(':') != std::string::npos)
+            throw damaged(
+                path,
+                fmt::format("mounts {} on {}: paths must be absolute, without \":\"",
+                            slipway::quoted(found.source), slipway::quoted(found.destination)));
         if (std::ranges::find(options, "bind") != options.end() ||
             std::ranges::find(options, "rbind") != options.end())
             specification.mounts.push_back(found);
@@ -149,7 +157,8 @@ std::vector<Specification> chosen(const ChRequest& request,
     if (specifications.empty())
         throw Error(ErrorKind::not_found,
                     fmt::format("no CDI specification is of the kind {}", slipway::quoted(kind)))
-            .note("requested by: --cdi");
+            .note("requested by: --cdi")
+            .hint("give --cdi without a kind for all that there are");
     return specifications;
 }
 
@@ -175,7 +184,9 @@ void take_cdi(ChRequest& request) {
                 changes.push_back({ChOption::set_env, entry, origin});
             if (!taken.insert(each.path).second) continue;
             for (const Mount& mount : each.mounts) {
-                request.run.binds.push_back({mount.source + ":" + mount.destination, origin});
+                request.run.binds.push_back({mount.source + ":" + mount.destination +
+                                                 (mount.options.empty() ? "" : ":" + mount.options),
+                                             origin});
                 if (is_library(mount.destination))
                     directories.insert(std::string(parent_path(mount.destination)));
             }

@@ -117,7 +117,8 @@ class ChRun(SlipwayTest):
         hooks = [{"hookName": "createContainer", "path": "/bin/other", "args": ["other"]}]
         specification = self.write("cdi.json", json.dumps({"cdiVersion": "0.6.0", "kind": "a.org/gpu",
                                                            "containerEdits": {"mounts": mounts, "hooks": hooks}}))
-        command = ["--", "sh", "-c", "cat /etc/ld.so.cache /opt/more/libdriver.so; read line"]
+        command = ["--", "sh", "-c", "cat /etc/ld.so.cache /opt/more/libdriver.so; "
+                   "echo changed > /opt/lib/driver.conf || true; read line"]
         for image in self.root, make_squashfs(self.root, self.path("with-ldconfig.sqfs")):
             peers = [self.start("--join", f"--cdi={specification}", image, *command, env={"SLURM_CPUS_ON_NODE": "4"})
                      for _ in range(4)]
@@ -125,6 +126,11 @@ class ChRun(SlipwayTest):
                 self.assertEqual((status, out), (0, "run for /opt/lib /opt/more\nthe host's driver\n"), error)
                 self.assertIn('the hook "/bin/other" is not run', error)
         self.assertFalse(os.path.exists(os.path.join(self.root, "etc/ld.so.cache")), "the image was changed")
+        with open(library) as file:
+            self.assertEqual(file.read(), "the host's driver\n", "it is mounted read-only")
+        colon = self.write("colon.json", json.dumps({"kind": "a.org/gpu", "containerEdits": {"mounts": [
+            {"hostPath": library, "containerPath": "/opt/a:b", "options": ["bind"]}]}}))
+        self.assert_fails(self.ch_run(f"--cdi={colon}", self.image, "--", "true"), "without", colon, status=31)
 
     def test_failures_have_numbers_words_and_no_output(self):
         self.assert_fails(self.ch_run(self.image, "--", "nosuch"), "cannot find the command", status=49)
